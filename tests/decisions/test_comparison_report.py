@@ -24,6 +24,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 
 
 def large(**options: Any) -> Comparison:
@@ -182,6 +183,17 @@ def test_questions_that_lost_most_or_both_fail_are_told() -> None:
     check_golden("decisions/comparison_questions.txt", [lost, failed])
     # of several systems those of the best one
     assert questions_of(worse, dict.fromkeys(OLD, "")) == lost
+
+
+def test_questions_without_labels_show_what_came() -> None:
+    systems, ids = {}, ["q1", "q2", "q3"]
+    for name, tokens in {"a": [5.0, 5.0, 5.0], "b": [7.0, 9.0, 1.0]}.items():  # fewer are better
+        retrieval = Retrieval(Run({query_id: ["d"] for query_id in ids}))
+        systems[name] = Scores(ids, {"tokens": tokens}).replace(retrieval=retrieval)
+    (listing,) = compare(systems, "a").report().listings
+    assert listing.title == "Where b is worse than a on tokens: 2 of 3 questions"
+    assert [story.query_id for story in listing.queries] == ["q2", "q1"]
+    assert (listing.n_items, listing.n_unlisted, listing.lead) == (1, 0, "")
 
 
 def test_page_does_not_tell_its_questions_twice(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_command(tmp_path: Path) -> None:
     means = [row[2] if "(baseline)" in row else row[1] for row in table if row[:1] in NAMES][:2]
     counts = rows[next(n for n, line in enumerate(lines) if line.startswith("Questions and")) :]
     assert [row[1:4] for row in counts if row[:1] in NAMES][:2] == [["63", "58", "5"]] * 2
-    assert {"keyword", "zh", "q36", "relevant"} <= set(result.stdout.split())
+    assert {"keyword", "zh", "q33", "relevant"} <= set(result.stdout.split())
     assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 3
     saved = {
         name: Scores.from_json(json.dumps(scores))

@@ -102,10 +102,8 @@ def test_whole_run_in_one_file(tmp_path: Path, form: str) -> None:
 
 def test_run_whose_score_or_count_would_change_is_refused(tmp_path: Path) -> None:
     twice = Run({"q1": ["d1", "d2", "d1"]})
-    for one, wording in (
-        (FULL, "that the retriever failed"),
-        (twice, "an id twice in one ranking"),
-    ):
+    failing, repeating = "that the retriever failed", "an id twice in one ranking"
+    for one, wording in ((FULL, failing), (twice, repeating)):
         with pytest.raises(InvalidInput, match=wording):
             write_run(one, tmp_path / "run.trec")
     assert list(tmp_path.iterdir()) == []
@@ -140,26 +138,19 @@ def test_qrels_there_and_back(folder: Path, form: str, qrels: dict[str, dict[str
 
 
 def test_labels_that_a_format_cannot_hold(tmp_path: Path) -> None:
-    fraction, grouped, nothing = {"d": 0.5}, Relevance(groups=[["a", "b"], ["c"]]), Relevance([])
-    for name, judged in (
-        ("a.trec", fraction),
-        ("a.trec", grouped),
-        ("a.trec", nothing),
-        ("a.parquet", grouped),
-        ("a.parquet", Relevance(facets={"x": ["a"]})),
-    ):
-        with pytest.raises(InvalidInput):
-            write_qrels({"q": judged}, tmp_path / name)
+    fraction, nothing = Relevance({"d": 0.5}), Relevance([])
+    grouped, faceted = Relevance(groups=[["a", "b"], ["c"]]), Relevance(facets={"x": ["a"]})
+    refused = {"a.trec": [fraction, grouped, nothing], "a.parquet": [grouped, faceted]}
+    for name, labels in refused.items():
+        for judged in labels:
+            with pytest.raises(InvalidInput):
+                write_qrels({"q": judged}, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-    for name, judged in (
-        ("a.jsonl", fraction),
-        ("a.parquet", fraction),
-        ("a.jsonl", grouped),
-        ("a.jsonl", nothing),
-        ("a.parquet", nothing),
-    ):
-        write_qrels({"q": judged}, tmp_path / name)
-        assert read_qrels(tmp_path / name) == {"q": Relevance(judged)}
+    held = {"a.jsonl": [fraction, grouped, nothing], "a.parquet": [fraction, nothing]}
+    for name, labels in held.items():
+        for judged in labels:
+            write_qrels({"q": judged}, tmp_path / name)
+            assert read_qrels(tmp_path / name) == {"q": judged}
 
 
 def test_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: Path) -> None:
@@ -233,13 +224,9 @@ rankings = st.builds(
 
 def test_sessions_in_data_frames(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas", reason="pandas isn't installed")
-    write_run(SESSIONS, tmp_path / "run.parquet")
-    frames = [
-        pl.read_parquet(tmp_path / "run.parquet"),
-        pd.read_parquet(tmp_path / "run.parquet"),  # arrays inside of dicts inside of arrays
-    ]
-    for frame in frames:
-        assert read_run(frame) == SESSIONS
+    write_run(SESSIONS, path := tmp_path / "run.parquet")
+    for read in (pl.read_parquet, pd.read_parquet):  # arrays inside of dicts inside of arrays
+        assert read_run(read(path)) == SESSIONS
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
@@ -285,13 +272,7 @@ def test_repeats_go_there_and_back(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"agent.{ending}"
     write_run(THRICE, path)
     again = read_run(path)
-    assert [
-        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
-        for each in again.repeats
-    ] == [
-        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
-        for each in THRICE.repeats
-    ]
+    assert [*map(ids_of, again.repeats)] == [*map(ids_of, THRICE.repeats)]
     scores = score_rankings(JUDGED, again, ["mrr"])
     # q1: 1, 1/2 and 0; q2: 1/2 and 1
     assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.75}
@@ -310,10 +291,7 @@ def test_columns_of_other_tools_in_any_order() -> None:
         {"query_id": "q2", "epoch": 2, "retrieved_ids": ["b"]},
     ]
     asked = read_run(records, columns={"repeat": "epoch"})
-    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
-        {"q1": ["a"], "q2": ["b"]},
-        {"q1": ["x", "a"]},
-    ]
+    assert [*map(ids_of, asked.repeats)] == [{"q1": ["a"], "q2": ["b"]}, {"q1": ["x", "a"]}]
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
@@ -322,10 +300,7 @@ def test_tables_of_other_tools(tmp_path: Path, separator: str) -> None:
     path = tmp_path / ("run.csv" if separator == "," else "run.tsv")
     path.write_text("\n".join(rows).replace(" ", separator), encoding="utf-8")
     asked = read_run(path)
-    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
-        {"q1": ["a", "x"], "q2": ["b"]},
-        {"q1": ["x"]},
-    ]
+    assert [*map(ids_of, asked.repeats)] == [{"q1": ["a", "x"], "q2": ["b"]}, {"q1": ["x"]}]
     scores = score_rankings(JUDGED, asked, "mrr")
     assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
     # a line a passage can't tell a run in which nothing was retrieved from one that wasn't

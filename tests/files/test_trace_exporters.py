@@ -119,6 +119,7 @@ def of_exported_json(path: Path) -> Any:
 
 
 Recorder = Callable[[Path], AbstractContextManager[None]]
+Source = Callable[[Path], Any]
 RECORDERS = {
     "openinference": (openinference, of_file, "openinference.instrumentation.llama_index"),
     "llamaindex": (llamaindex_otel, of_file, "llama_index.observability.otel"),
@@ -128,20 +129,16 @@ RECORDERS = {
 }
 
 
-@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)  # type: ignore[call-overload, untyped-decorator]
-def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path], Any]]:
-    recording, source, package = request.param
+def recorder_of(name: str) -> tuple[Recorder, Source]:
+    recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     return recording, source
 
 
+@pytest.mark.parametrize("name", RECORDERS)
 @pytest.mark.parametrize("make", [keyword_retriever, fusion_retriever, Failing])
-def test_retriever(
-    recorder: tuple[Recorder, Callable[[Path], Any]],
-    make: Callable[[], BaseRetriever],
-    tmp_path: Path,
-) -> None:
-    recording, source = recorder
+def test_retriever(name: str, make: Callable[[], BaseRetriever], tmp_path: Path) -> None:
+    recording, source = recorder_of(name)
     path = tmp_path / "traces.jsonl"
     with recording(path):
         direct = evaluate(make(), dataset(), METRICS, workers=3)
@@ -165,8 +162,7 @@ def test_retriever(
 
 
 def test_spans_that_the_exporter_drops_are_an_error(tmp_path: Path) -> None:
-    package = RECORDERS["openinference"][2]
-    pytest.importorskip(package, reason="the exporter that is tested")
+    recorder_of("openinference")
     many = [TextNode(text=f"word {number}", id_=f"d{number}") for number in range(50)]
     retriever = bm25.BM25Retriever.from_defaults(nodes=many, similarity_top_k=50)
     path = tmp_path / "traces.jsonl"
@@ -250,17 +246,14 @@ def check_sessions(run: Run, expected: Run) -> None:
             assert (call.scores, call.texts) == (other.scores, other.texts)
         assert (list(read_back.ids), read_back.texts) == (list(ranking.ids), ranking.texts)
     relevant = {query_id: RELEVANT[query_id] for query_id in expected}
-    scores, expected_scores = (
-        score_rankings(relevant, rankings, METRICS) for rankings in (run, expected)
-    )
+    scores, wanted = (score_rankings(relevant, each, METRICS) for each in (run, expected))
     for metric in METRICS:
-        assert scores[metric].tobytes() == expected_scores[metric].tobytes()
+        assert scores[metric].tobytes() == wanted[metric].tobytes()
 
 
 @pytest.mark.parametrize("name", RECORDERS)
 def test_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
-    recording, source, package = RECORDERS[name]
-    pytest.importorskip(package, reason="the exporter that is tested")
+    recording, source = recorder_of(name)
     path = tmp_path / "traces.jsonl"
     ids = {QUERIES[query_id]: query_id for query_id in SEARCHES}
 
@@ -276,8 +269,7 @@ def test_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", RECORDERS)
 def test_searches_that_an_agent_rewrites_are_of_its_question(name: str, tmp_path: Path) -> None:
     """The first is the question itself; where no span says what the agent was asked, it tells."""
-    recording, source, package = RECORDERS[name]
-    pytest.importorskip(package, reason="the exporter that is tested")
+    recording, source = recorder_of(name)
     path, searches = tmp_path / "traces.jsonl", [QUERIES["q1"], "Tiber"]
 
     def search(input: str) -> str:  # noqa: A002 - the agent's script calls it so
@@ -317,8 +309,7 @@ def session(name: str, session_id: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", RECORDERS)
 def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
-    recording, source, package = RECORDERS[name]
-    pytest.importorskip(package, reason="the exporter that is tested")
+    recording, source = recorder_of(name)
     path = tmp_path / "traces.jsonl"
     asked = [("q2", "c1"), ("q3", "c2"), ("q1", "c1"), ("q4", "")]
     with recording(path):

@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.chromium import AA, CHROMIUM, OPTIONS, axe_violations
+from support.reviews import write
 
 from llama_index_rag_metrics import Relevance, read_qrels
 from llama_index_rag_metrics.labels import write_review_page
@@ -113,18 +114,13 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.open(encoding="utf-8")]
 
 
-def write_pool(path: Path, lines: Sequence[dict[str, Any]] = POOL) -> Path:
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    return path
-
-
 def page_of(folder: Path, *lines: dict[str, Any], **options: Any) -> Path:
-    return write_review_page(write_pool(folder / "p.jsonl", lines), folder / "p.html", **options)
+    return write_review_page(write(folder / "p.jsonl", *lines), folder / "p.html", **options)
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    return write_review_page(write_pool(tmp_path / "pool.jsonl"), tmp_path / "judgements.html")
+    return write_review_page(write(tmp_path / "pool.jsonl", *POOL), tmp_path / "judgements.html")
 
 
 @pytest.fixture
@@ -369,13 +365,9 @@ class TestKilled:
 
 class TestInAndOut:
     def test_judgements_that_are_there_are_shown(self, open_page: Opener, tmp_path: Path) -> None:
-        judgements = write_pool(
-            tmp_path / "given.jsonl",
-            [
-                {"query_id": "q1", "doc_id": "id-a", "grade": 1},
-                {"query_id": "q9", "doc_id": "elsewhere", "grade": 2},
-            ],
-        )
+        known = {"query_id": "q1", "doc_id": "id-a", "grade": 1}
+        other = {"query_id": "q9", "doc_id": "elsewhere", "grade": 2}
+        judgements = write(tmp_path / "given.jsonl", known, other)
         path = write_review_page(
             tmp_path / "pool.jsonl", tmp_path / "given.html", judgements=judgements
         )

@@ -66,6 +66,18 @@ def test_bits_dont_depend_on_the_hash(batch: list[Query], n_bits: int, shift: in
         assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
+def test_hashes_that_agree_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b has the hash 2, which fills up the first list, and i that of a: neither is a hit there."""
+
+    def poor(lists: Any) -> Any:
+        return np.array([ord(item) % 8 for item in lists.ids], np.uint64)
+
+    monkeypatch.setattr(arrow.IdLists, "hashes", property(poor))
+    rankings, labels = [["h", "a"], ["b", "c", "d"]], [["b", "i"], ["b"]]
+    frame = pl.DataFrame({"retrieved_ids": rankings, "expected_ids": labels})
+    assert_same_bits(arrow._judge_hashed(frame), judge(labels, rankings))
+
+
 # views hold up to 12 bytes of a text, and 4 of a longer one
 STEMS = ["a", "a\0", "é", "e\u0301", "doc1234", "doc12345", "doc123456", "doc123456789"]
 STEMS += [STEMS[-1] + rest for rest in ("0", "0123", "01234", "01235", "\0", "é" * 9)]

@@ -394,7 +394,7 @@ def test_empty_id_is_no_id() -> None:
         (["a"], ["a", ""], "retrieved_ids, rank 2 of question 'q'"),
     ):
         with pytest.raises(InvalidInput, match=f"{place}: expected an id"):
-            score_rankings({"q": labels}, {"q": ranking}, ["mrr"])
+            score_rankings({"p": None, "q": labels, "r": ["a"]}, {"q": ranking}, ["mrr"])
         row = {"query_id": ["q"], "retrieved_ids": [ranking], "expected_ids": [labels]}
         with pytest.raises(InvalidInput, match=f"{place}: expected an id"):
             score_table(pl.DataFrame(row), ["mrr"])

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,16 +98,9 @@ class TestShapes:
         assert dict(scores.means) == {"mrr": 1, "precision@2": 0.5}
 
     def test_metadata_and_queries_are_kept_for_reports(self) -> None:
-        scores = score_rankings(
-            {"q1": ["a"], "q2": ["b"]},
-            Run(
-                {"q1": ["a"], "q2": ["x"]},
-                queries={"q1": "first?"},
-                metadata={"q1": {"lang": "ko"}},
-            ),
-            "mrr",
-            name="dense",
-        )
+        about: Any = {"queries": {"q1": "first?"}, "metadata": {"q1": {"lang": "ko"}}}
+        run = Run({"q1": ["a"], "q2": ["x"]}, **about)
+        scores = score_rankings({"q1": ["a"], "q2": ["b"]}, run, "mrr", name="dense")
         assert scores.queries == {"q1": "first?"}
         assert scores.slices("lang")["ko"].means["mrr"] == 1
         assert scores.name == "dense"
@@ -296,12 +288,7 @@ class TestIds:
         ],
     )
     def test_value_that_is_no_list_of_ids(
-        self,
-        call: Callable[[Any, Any], Any],
-        question: str,
-        expected: Any,
-        retrieved: Any,
-        words: str,
+        self, call: Any, question: str, expected: Any, retrieved: Any, words: str
     ) -> None:
         with pytest.raises(InvalidInput, match=words.replace(":", f"{question}:", 1)):
             call(expected, retrieved)
@@ -309,9 +296,7 @@ class TestIds:
     def test_lists_of_one_query_are_told_from_lists_of_lists(self) -> None:
         with pytest.raises(InvalidInput, match=r"expected has, 1, got 2\. Even for one question"):
             score_rankings(["a"], ["a", "b"], "recall")
-        with pytest.raises(
-            InvalidInput, match="retrieved: expected as many rankings as expected has, 1, got 2"
-        ):
+        with pytest.raises(InvalidInput, match=r"retrieved: expected as many .* has, 1, got 2"):
             score_rankings([["a"]], [["a"], ["b"]], "recall")
 
     def test_columns_of_pandas(self) -> None:

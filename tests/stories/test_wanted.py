@@ -11,14 +11,17 @@ from llama_index_rag_metrics import (
     EvaluationResults,
     Relevance,
     RetrievalDataset,
+    Run,
     Scores,
     check_rules,
     evaluate,
+    score_rankings,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report, system_of
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.story import query_answers
 
 IO = "Io has volcanoes and lakes of sulphur."
@@ -61,6 +64,13 @@ def by_span() -> EvaluationResults:
 
 def answers(results: EvaluationResults, metric: str = "mrr") -> QueryAnswers:
     return query_answers("q", [system_of(results)], metric)
+
+
+def test_passages_that_systems_rank_differently_come_first() -> None:
+    labels, runs = {"q": ["gone", "a"]}, [Run({"q": ["a"]}), Run({"q": ["x", "a"]})]
+    systems = [System.of(score_rankings(labels, run, ["mrr"])) for run in runs]
+    (first, second) = query_answers("q", systems, "mrr").wanted
+    assert (first.ranks, second.ranks) == ([1, 2], [None, None])
 
 
 MISSED = ("expected text 2 [1]", "Not retrieved.", "never retrieved")

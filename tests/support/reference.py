@@ -9,7 +9,9 @@ from math import fsum, log2
 from typing import Literal
 
 Grades = Mapping[str, float]
-Groups = Sequence[Sequence[str]]
+Ids = Sequence[str]
+Groups = Sequence[Ids]
+Cutoff = int | None
 Mode = Literal["linear", "exponential"]
 Ideal = Literal["all"] | None
 
@@ -18,7 +20,7 @@ def ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def distinct(ranking: Sequence[str]) -> list[str]:
+def distinct(ranking: Ids) -> list[str]:
     return list(dict.fromkeys(ranking))
 
 
@@ -26,79 +28,55 @@ def relevant(grades: Grades, min_grade: float) -> set[str]:
     return {item for item, grade in grades.items() if grade >= min_grade}
 
 
-def hit_ranks(items: set[str], ranking: Sequence[str], k: int | None) -> list[int]:
+def hit_ranks(items: set[str], ranking: Ids, k: Cutoff) -> list[int]:
     """The ranks, from 1 and ascending, at which `items` stand in the top `k`."""
     return [rank for rank, item in enumerate(distinct(ranking)[:k], start=1) if item in items]
 
 
-def hit_rate(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def hit_rate(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     return 1.0 if hit_ranks(relevant(grades, min_grade), ranking, k) else 0.0
 
 
-def granular_hit_rate(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
-    expected = relevant(grades, min_grade)
-    return ratio(len(hit_ranks(expected, ranking, k)), len(expected))
-
-
-def mrr(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def mrr(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
     return 1 / ranks[0] if ranks else 0.0
 
 
-def granular_mrr(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def granular_mrr(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
     return ratio(fsum(1 / rank for rank in ranks), len(ranks))
 
 
-def precision(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def precision(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     hits = len(hit_ranks(relevant(grades, min_grade), ranking, k))
     return ratio(hits, len(distinct(ranking)) if k is None else k)
 
 
-def recall(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def recall(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     expected = relevant(grades, min_grade)
     return ratio(len(hit_ranks(expected, ranking, k)), len(expected))
 
 
 def f(
-    grades: Grades,
-    ranking: Sequence[str],
-    *,
-    beta: float = 1.0,
-    k: int | None = None,
-    min_grade: float = 1,
+    grades: Grades, ranking: Ids, *, beta: float = 1.0, k: Cutoff = None, min_grade: float = 1
 ) -> float:
     p = precision(grades, ranking, k=k, min_grade=min_grade)
     r = recall(grades, ranking, k=k, min_grade=min_grade)
     return ratio((1 + beta**2) * p * r, beta**2 * p + r)
 
 
-def ap(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
-) -> float:
+def ap(grades: Grades, ranking: Ids, *, k: Cutoff = None, min_grade: float = 1) -> float:
     expected = relevant(grades, min_grade)
     ranks = hit_ranks(expected, ranking, k)
     return ratio(fsum(hits / rank for hits, rank in enumerate(ranks, start=1)), len(expected))
 
 
-def r_precision(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+def r_precision(grades: Grades, ranking: Ids, *, min_grade: float = 1) -> float:
     expected = relevant(grades, min_grade)
     return ratio(len(hit_ranks(expected, ranking, len(expected))), len(expected))
 
 
-def bpref(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+def bpref(grades: Grades, ranking: Ids, *, min_grade: float = 1) -> float:
     """trec_eval's bpref: per hit, the share of the top judged non-relevant items not above it."""
     relevant_count = sum(grade >= min_grade for grade in grades.values())
     nonrelevant_count = sum(0 <= grade < min_grade for grade in grades.values())
@@ -115,7 +93,7 @@ def bpref(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> fl
     return ratio(fsum(preferences), relevant_count)
 
 
-def infap(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+def infap(grades: Grades, ranking: Ids, *, min_grade: float = 1) -> float:
     """trec_eval's infAP: per hit, the precision its rank is expected to have.
 
     The pooled items above a hit, judged or not, are relevant in the proportion of the judged ones
@@ -145,32 +123,20 @@ def gain(grade: float, mode: Mode) -> float:
     return float(grade) if mode == "linear" else 2.0**grade - 1
 
 
-def dcg(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, mode: Mode = "linear"
-) -> float:
+def dcg(grades: Grades, ranking: Ids, *, k: Cutoff = None, mode: Mode = "linear") -> float:
     if mode == "exponential" and any(grade > 64 for grade in grades.values()):
         raise ValueError("exponential gains take grades up to 64")
-    return fsum(
-        gain(grades.get(item, 0), mode) / log2(rank + 1)
-        for rank, item in enumerate(distinct(ranking)[:k], start=1)
-    )
+    ranks = enumerate(distinct(ranking)[:k], start=1)
+    return fsum(gain(grades.get(item, 0), mode) / log2(rank + 1) for rank, item in ranks)
 
 
 def ndcg(
-    grades: Grades,
-    ranking: Sequence[str],
-    *,
-    k: int | None = None,
-    mode: Mode = "linear",
-    ideal: Ideal = None,
+    grades: Grades, ranking: Ids, *, k: Cutoff = None, mode: Mode = "linear", ideal: Ideal = None
 ) -> float:
     if ideal == "all" and k is not None:
         raise ValueError("ideal and k exclude each other")
-    best = sorted(
-        (item for item, grade in grades.items() if grade > 0),
-        key=lambda item: grades[item],
-        reverse=True,
-    )
+    gaining = [item for item, grade in grades.items() if grade > 0]
+    best = sorted(gaining, key=lambda item: grades[item], reverse=True)
     if k is not None:
         best = best[:k]
     elif ideal is None:
@@ -179,20 +145,13 @@ def ndcg(
 
 
 def rbp(
-    grades: Grades,
-    ranking: Sequence[str],
-    *,
-    p: float = 0.8,
-    k: int | None = None,
-    min_grade: float = 1,
+    grades: Grades, ranking: Ids, *, p: float = 0.8, k: Cutoff = None, min_grade: float = 1
 ) -> float:
     ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
     return min(1.0, (1 - p) * fsum(p ** (rank - 1) for rank in ranks))
 
 
-def err(
-    grades: Grades, ranking: Sequence[str], *, k: int | None = None, max_grade: float = 4
-) -> float:
+def err(grades: Grades, ranking: Ids, *, k: Cutoff = None, max_grade: float = 4) -> float:
     if any(grade > max_grade for grade in grades.values()):
         raise ValueError("a grade is above max_grade")
     reached = 1.0
@@ -204,18 +163,13 @@ def err(
     return fsum(terms)
 
 
-def judged(grades: Grades, ranking: Sequence[str], *, k: int | None = None) -> float:
+def judged(grades: Grades, ranking: Ids, *, k: Cutoff = None) -> float:
     top = distinct(ranking)[:k]
     return ratio(sum(item in grades and grades[item] >= 0 for item in top), len(top))
 
 
 def confusion(
-    grades: Grades,
-    ranking: Sequence[str],
-    *,
-    corpus_size: int,
-    k: int | None = None,
-    min_grade: float = 1,
+    grades: Grades, ranking: Ids, *, corpus_size: int, k: Cutoff = None, min_grade: float = 1
 ) -> dict[str, int]:
     if corpus_size < len(set(grades) | set(ranking)):
         raise ValueError("corpus_size is smaller than the items seen")
@@ -230,12 +184,7 @@ def confusion(
 
 
 def accuracy(
-    grades: Grades,
-    ranking: Sequence[str],
-    *,
-    corpus_size: int,
-    k: int | None = None,
-    min_grade: float = 1,
+    grades: Grades, ranking: Ids, *, corpus_size: int, k: Cutoff = None, min_grade: float = 1
 ) -> float:
     counts = confusion(grades, ranking, corpus_size=corpus_size, k=k, min_grade=min_grade)
     if not relevant(grades, min_grade):
@@ -243,29 +192,29 @@ def accuracy(
     return ratio(counts["tp"] + counts["tn"], corpus_size)
 
 
-def ranks_by_group(groups: Groups, ranking: Sequence[str], k: int | None) -> list[list[int]]:
+def ranks_by_group(groups: Groups, ranking: Ids, k: Cutoff) -> list[list[int]]:
     if not all(groups):
         raise ValueError("a group is empty")
     return [hit_ranks(set(group), ranking, k) for group in groups]
 
 
-def group_recall(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+def group_recall(groups: Groups, ranking: Ids, *, k: Cutoff = None) -> float:
     ranks_found = ranks_by_group(groups, ranking, k)
     return ratio(sum(1 for ranks in ranks_found if ranks), len(groups))
 
 
-def group_f1(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+def group_f1(groups: Groups, ranking: Ids, *, k: Cutoff = None) -> float:
     p = precision({item: 1 for group in groups for item in group}, ranking, k=k)
     r = group_recall(groups, ranking, k=k)
     return ratio(2 * p * r, p + r)
 
 
-def group_mrr(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+def group_mrr(groups: Groups, ranking: Ids, *, k: Cutoff = None) -> float:
     ranks_found = ranks_by_group(groups, ranking, k)
     return ratio(fsum(1 / ranks[0] for ranks in ranks_found if ranks), len(groups))
 
 
-def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+def group_ap(groups: Groups, ranking: Ids, *, k: Cutoff = None) -> float:
     means = []
     for ranks in ranks_by_group(groups, ranking, k):
         precisions = [hits / rank for hits, rank in enumerate(ranks, start=1)]
@@ -273,35 +222,31 @@ def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) ->
     return ratio(fsum(means), len(groups))
 
 
-def abstained(ranking: Sequence[str]) -> float:
+def abstained(ranking: Ids) -> float:
     return 0.0 if ranking else 1.0
 
 
-def returned(ranking: Sequence[str], *, k: int | None = None) -> float:
+def returned(ranking: Ids, *, k: Cutoff = None) -> float:
     return float(len(distinct(ranking)[:k]))
 
 
-def found_facets(groups: Groups, ranking: Sequence[str], k: int | None) -> list[bool]:
+def found_facets(groups: Groups, ranking: Ids, k: Cutoff) -> list[bool]:
     return [bool(ranks) for ranks in ranks_by_group(groups, ranking, k)]
 
 
-def complete(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+def complete(groups: Groups, ranking: Ids, *, k: Cutoff = None) -> float:
     return 1.0 if groups and all(found_facets(groups, ranking, k)) else 0.0
 
 
 def facet_recall(
-    groups: Groups,
-    ranking: Sequence[str],
-    *,
-    k: int | None = None,
-    weights: Sequence[float] | None = None,
+    groups: Groups, ranking: Ids, *, k: Cutoff = None, weights: Sequence[float] | None = None
 ) -> float:
     weights = weights or [1.0] * len(groups)
     weighted = zip(weights, found_facets(groups, ranking, k), strict=True)
     return ratio(fsum(weight for weight, is_found in weighted if is_found), fsum(weights))
 
 
-def novelty_gains(groups: Groups, ranking: Sequence[str], alpha: float) -> list[float]:
+def novelty_gains(groups: Groups, ranking: Ids, alpha: float) -> list[float]:
     """Of each item, the sum over its groups of (1 - alpha)^(times supplied above)."""
     supplied = [0] * len(groups)
     gains = []
@@ -324,24 +269,17 @@ def ideal_order(groups: Groups, alpha: float) -> list[str]:
     return order
 
 
-def alpha_ndcg(
-    groups: Groups, ranking: Sequence[str], *, alpha: float = 0.5, k: int | None = None
-) -> float:
+def alpha_ndcg(groups: Groups, ranking: Ids, *, alpha: float = 0.5, k: Cutoff = None) -> float:
     items = distinct(ranking)[:k]
     ideal = ideal_order(groups, alpha)[: len(items) if k is None else k]
-    dcg, best = (
-        fsum(
-            gain / log2(rank + 1)
-            for rank, gain in enumerate(novelty_gains(groups, order, alpha), start=1)
-        )
-        for order in (items, ideal)
-    )
-    return ratio(dcg, best)
+    sums = []
+    for order in (items, ideal):
+        gains = enumerate(novelty_gains(groups, order, alpha), start=1)
+        sums.append(fsum(gain / log2(rank + 1) for rank, gain in gains))
+    return ratio(*sums)
 
 
-def err_ia(
-    groups: Groups, ranking: Sequence[str], *, alpha: float = 0.5, k: int | None = None
-) -> float:
+def err_ia(groups: Groups, ranking: Ids, *, alpha: float = 0.5, k: Cutoff = None) -> float:
     items = distinct(ranking)[:k]
     gains = novelty_gains(groups, items, alpha)
     gained = fsum(gain / rank for rank, gain in enumerate(gains, start=1))
@@ -351,7 +289,7 @@ def err_ia(
 
 
 REFERENCE: dict[str, Callable[..., float]] = {
-    "hit_rate": hit_rate, "granular_hit_rate": granular_hit_rate, "mrr": mrr,
+    "hit_rate": hit_rate, "granular_hit_rate": recall, "mrr": mrr,
     "granular_mrr": granular_mrr, "precision": precision, "recall": recall, "f": f, "f1": f,
     "ap": ap, "r_precision": r_precision, "dcg": dcg, "ndcg": ndcg, "rbp": rbp, "err": err,
     "bpref": bpref, "infap": infap, "judged": judged, "accuracy": accuracy,
