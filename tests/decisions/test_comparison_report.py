@@ -123,6 +123,11 @@ def test_means_are_of_the_questions_that_the_difference_is_of() -> None:
     compared = compare({"a": a, "b": b}, "a")
     assert [row.cells[0].value for row in compared.report().tables[0].rows] == [2 / 3, 1.0]
     assert "Means are of questions that all have scores for" in str(compared)
+    # a system that failed on all leaves the others their means
+    broken = Scores(a.query_ids, {"mrr": [np.nan] * 4}, failed=dict.fromkeys(a.query_ids, "401"))
+    compared = compare({"a": a, "b": b, "broken": broken}, "a")
+    assert [row.cells[0].value for row in compared.report().tables[0].rows][:2] == [2 / 3, 1.0]
+    assert "3 of 4 questions compared" in str(compared)
 
 
 def test_ties_of_one_question_draw_a_page(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model, numbers
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed, one_line
+from llama_index_rag_metrics.runtime.containers import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.differences import beats_all
@@ -151,7 +152,7 @@ class Comparison(Reportable):
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids))
         if not self._is_paired:
-            n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
+            n = f"{self._is_common(self.primary).sum():,} of {n}"
         return model.Report(
             title=f"{listed(list(self.systems)[1:])} against {one_line(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
@@ -170,15 +171,20 @@ class Comparison(Reportable):
     @property
     def _is_paired(self) -> bool:
         """Whether all systems have scores of the same questions, on the metric that decides."""
-        is_missing = np.isnan(self.paired.columns[self.primary])
-        return bool(np.all(is_missing == is_missing[:, :1]))
+        n_scored = (~np.isnan(self.paired.columns[self.primary])).any(axis=1).sum()
+        return bool(n_scored in (0, self._is_common(self.primary).sum()))
+
+    def _is_common(self, metric: str) -> BoolArray:
+        """(questions,) whether all systems have a score, but for those that have none at all."""
+        is_missing = np.isnan(self.paired.columns[metric])
+        return ~is_missing[:, ~is_missing.all(axis=0)].any(axis=1)
 
     @cached_property
     def _common_means(self) -> Mapping[tuple[str, str], MeanInterval]:
-        """The means over the questions that all systems have scores for."""
+        """The means over the questions that all measured systems have scores for."""
         columns = {}
         for metric, scores in self.paired.columns.items():
-            columns[metric] = np.where(self.paired.is_scored(metric)[:, np.newaxis], scores, np.nan)
+            columns[metric] = np.where(self._is_common(metric)[:, np.newaxis], scores, np.nan)
         return _means(replace(self.paired, columns=columns), self.confidence)
 
     @property
