@@ -44,9 +44,7 @@ def run_check(
 @command(labels, "move", _MOVE, failed="nothing was moved: every label is lost")
 def run_move(
     dataset: options.DatasetArgument,
-    new_nodes: Annotated[
-        str, options.argument("NEW", "What can be retrieved now, as for `check`.")
-    ],
+    new_nodes: Annotated[str, options.argument("NEW")],
     output: options.Output,
     columns: options.Columns = None,
     threshold: options.Threshold = 0.5,

@@ -15,6 +15,7 @@ HELP = {
     "--dataset -d": _DATASET,
     "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, "
     "corpus.jsonl, or package.module:factory of an index or nodes. By default the dataset's own.",
+    "NEW": "What can be retrieved now, as for `check`.",
     "RUN": "Rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet; traces of OpenTelemetry, MLflow.",
     "--retriever -r": "bm25, lsa, or package.module:factory; the factory may take dataset, nodes "
     "and similarity_top_k. Repeat it to compare several.",

@@ -15,24 +15,11 @@ from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 from llama_index_rag_metrics.runtime.masking import shorten
 
+from . import records
 from .conversations import CONVERSATION
 from .fields import LABELS, Fields
 from .lines import Location, decoded, raw_lines
-from .records import (
-    GRADED_BY,
-    Judgements,
-    Qrels,
-    graded,
-    number_of,
-    number_or_none,
-    question_id,
-    read_id,
-    read_ids,
-    read_labels,
-    read_ranking,
-    read_relevance,
-    read_repeat,
-)
+from .records import Qrels
 from .sources import open_source, unknown_format
 
 IS_LOG = "is_log"  # whether a run holds what was asked, as traces do; in each of its records
@@ -105,7 +92,7 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
         reader.add(row, location)
     for key, value in (opened.value or {}).items():
         location = Location(f"{opened.location.path}, question {key!r}")
-        reader.add_ranking((1, read_id(key, location)), _ranking(value, location), location)
+        reader.add_ranking((1, records.read_id(key, location)), _ranking(value, location), location)
     return reader.run(name or opened.name)
 
 
@@ -169,14 +156,14 @@ class _RunReader:
         has_ranking = fields.value(row, "retrieved_ids") is not None
         if not has_ranking and not fields.has(row, "doc_id"):
             raise location.lacks(_NO_RANKING, row)
-        query_id = question_id(row, fields, location)
+        query_id = records.question_id(row, fields, location)
         text = fields.value(row, "query")
         if isinstance(text, str):
             self._queries.setdefault(query_id, text)
         self._is_log |= row.get(IS_LOG) is True
-        time = read_repeat(row, location, fields), query_id
+        time = records.read_repeat(row, location, fields), query_id
         if has_ranking:
-            self.add_ranking(time, read_ranking(row, location, fields), location)
+            self.add_ranking(time, records.read_ranking(row, location, fields), location)
         else:
             self._add_passage(self._passages.setdefault(time, {}), query_id, row, location)
 
@@ -187,9 +174,9 @@ class _RunReader:
     def _add_passage(
         self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
     ) -> None:
-        passage = read_id(self._fields.value(row, "doc_id"), location)
-        rank = number_or_none(self._fields.value(row, "rank"), location)
-        score = number_or_none(self._fields.value(row, "score"), location)
+        passage = records.read_id(self._fields.value(row, "doc_id"), location)
+        rank = records.number_or_none(self._fields.value(row, "rank"), location)
+        score = records.number_or_none(self._fields.value(row, "score"), location)
         keys: dict[str, Any] = {"rank": rank, "score": score, "line": len(passages)}
         if not self._order:
             self._order = next(order for order, key in keys.items() if key is not None)
@@ -243,9 +230,9 @@ def _ranking(value: Any, location: Location) -> Ranking:
         is_list = isinstance(value, (list, tuple)) or hasattr(value, "tolist")
         are_ids = is_list and not any(isinstance(item, Mapping) for item in value)
         location.check(are_ids, _SCORES, value)
-        return Ranking(read_ids(value, location))
-    ids = [read_id(item, location) for item in value]
-    scores = dict(zip(ids, map(number_of, value.values()), strict=True))
+        return Ranking(records.read_ids(value, location))
+    ids = [records.read_id(item, location) for item in value]
+    scores = dict(zip(ids, map(records.number_of, value.values()), strict=True))
     location.check(len(scores) == len(value), _ITEM_ONCE, list(value))
     for item, score in zip(value.values(), scores.values(), strict=True):
         location.check(not math.isnan(score), _SCORES, item)
@@ -260,7 +247,7 @@ def _by_score(scores: Mapping[str, float]) -> Ranking:
 class _QrelsReader:
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
-        self._judgements = Judgements()
+        self._judgements = records.Judgements()
         self._labels: dict[str, Relevance] = {}
         self._metadata: dict[str, dict[str, Any]] = {}
         self._unlabelled: FileFormatError | None = None
@@ -278,9 +265,9 @@ class _QrelsReader:
         if fields.has(row, "doc_id"):
             self._add_judgement(row, location)
             return
-        relevance = read_labels(row, fields, location)
+        relevance = records.read_labels(row, fields, location)
         if relevance is not None:
-            self._add_labels(question_id(row, fields, location), relevance, row, location)
+            self._add_labels(records.question_id(row, fields, location), relevance, row, location)
             return
         error = location.lacks(_NO_LABELS, row)
         if not fields.has(row, "expected_ids") and not fields.has(row, "retrieved_ids"):
@@ -293,8 +280,8 @@ class _QrelsReader:
             return
         if not self._fields.has(row, "grade"):
             raise location.lacks("a field 'grade'", row)
-        query_id = question_id(row, self._fields, location)
-        passage = read_id(self._fields.value(row, "doc_id"), location)
+        query_id = records.question_id(row, self._fields, location)
+        passage = records.read_id(self._fields.value(row, "doc_id"), location)
         self._judgements.add(query_id, passage, grade, location)
 
     def _add_labels(
@@ -313,11 +300,11 @@ class _QrelsReader:
         metadata: Mapping[str, Any] = {}
         if is_dataset(value):
             labels = value.get("relevance") or value.get("relevant_docs") or {}
-            models, metadata = value.get(GRADED_BY) or {}, value.get("metadata") or {}
+            models, metadata = value.get(records.GRADED_BY) or {}, value.get("metadata") or {}
         for key, entry in labels.items():
             place = Location(f"{location.path}, question {key!r}")
-            relevance = graded(read_relevance(entry, place), models.get(key))
-            self._add_labels(read_id(key, place), relevance, metadata.get(key) or {}, place)
+            relevance = records.graded(records.read_relevance(entry, place), models.get(key))
+            self._add_labels(records.read_id(key, place), relevance, metadata.get(key) or {}, place)
 
     def qrels(self) -> Qrels:
         qrels = Qrels({**self._judgements.relevance(), **self._labels})
@@ -339,11 +326,11 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     tag, like_rows = "", list[bytes]()
     for location, line, columns in _trec_lines(path, like_rows):
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
-        has_rank = not math.isnan(number_of("".join(columns[3:4])))
+        has_rank = not math.isnan(records.number_of("".join(columns[3:4])))
         is_right = len(columns) == 6 or (6 < len(columns) < 11 and has_rank)  # no line in a line
         location.check(is_right, _TREC_RUN, line)
         query_id, _, item, _, number, tag = columns[:6]
-        score = number_of(number)
+        score = records.number_of(number)
         location.check(not math.isnan(score), "a score, a number", number)
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")

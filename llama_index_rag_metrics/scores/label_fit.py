@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -257,18 +257,13 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
         in_stock = in_stock or _by_letters(stock.ids)
         spellings = _by_letters(question.ids)
         for letters, labels in _by_letters(missing).items():
+            candidates = [*spellings.get(letters, ()), *in_stock.get(letters, ())]
             for label in labels:
                 if label in retrieved:  # as it is written, so that it is a passage of its own
                     continue
-                items = [*spellings.get(letters, ()), *in_stock.get(letters, ())]
-                differences = {_difference(label, item): item for item in items}
-                if not any(differences):
-                    name = _file_name(label)
-                    texts = [item for item in question.ids if isinstance(item, str)]
-                    items = [item for item in texts if name in item or item in label]
-                    differences = {_affix(label, item): item for item in items}
+                differences = _differences(label, candidates, question.ids)
                 # chunks of one document have several numbers behind its id
-                kinds = {_FIRST_NUMBER.sub(r"\g<1>0", name): name for name in differences if name}
+                kinds = {_FIRST_NUMBER.sub(r"\g<1>0", name): name for name in differences}
                 for kind, difference in kinds.items():
                     pairs[kind].append((label, differences[difference], difference))
     listed = []
@@ -281,8 +276,21 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
         return ""
     examples = max(listed, key=len)
     *pair, difference = examples[0]
-    ids = dict(zip(("label", "other"), seen_apart(*pair), strict=True))
-    return _SPELLED.format(pairs=len(examples), labels=n_labels, but_for=difference, **ids)
+    label, item = seen_apart(*pair)
+    fields = {"label": label, "other": item, "but_for": difference}
+    return _SPELLED.format(pairs=len(examples), labels=n_labels, **fields)
+
+
+def _differences(label: str, candidates: Iterable[str], ids: Iterable[str]) -> dict[str, str]:
+    """Return what parts a label from other spellings, or else from longer ids, each with the id."""
+    differences = {_difference(label, item): item for item in candidates}
+    if not any(differences):
+        name = _file_name(label)
+        texts = [item for item in ids if isinstance(item, str)]
+        longer_or_shorter = [item for item in texts if name in item or item in label]
+        differences = {_affix(label, item): item for item in longer_or_shorter}
+    differences.pop("", None)
+    return differences
 
 
 def _difference(label: str, item: object) -> str:

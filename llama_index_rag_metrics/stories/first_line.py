@@ -8,16 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Cell, Statement
-from llama_index_rag_metrics.report.numbers import (
-    counted,
-    estimate,
-    mean_of,
-    questions,
-    score,
-    shown,
-    two_digits_up,
-)
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.score_rankings import runs_of
@@ -84,11 +76,11 @@ def nothing_measured(scores: Scores) -> str:
     if counts.unjudged == counts.queries and len(scores.failed) < counts.queries:
         if scores.label_notes:  # such as that they are texts
             return f"{scores.label_notes[0]}."
-        return _UNLABELLED.format(questions=questions(counts.queries))
+        return _UNLABELLED.format(questions=numbers.questions(counts.queries))
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
     reasons += counts.left_out
-    text = f"Nothing was measured on {questions(counts.queries)}"
+    text = f"Nothing was measured on {numbers.questions(counts.queries)}"
     if reasons:
         text += f": {', '.join(reasons)}"
     return f"{text}."
@@ -101,8 +93,8 @@ def is_unmeasured(scores: Scores) -> bool:
 
 def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[Statement]:
     scores, mean = system.scores, system.scores.intervals()[metric]
-    value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    yield Statement(f"{value} on {questions(mean.n)}.")
+    value = numbers.estimate(metric, mean.mean, mean.low, mean.high, mean.n)
+    yield Statement(f"{value} on {numbers.questions(mean.n)}.")
     is_of_hits = not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE
     for of_system in losses:
         if is_of_hits and of_system.n_wanted:
@@ -112,14 +104,17 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
     elif is_of_hits and mean.low is not None and mean.high is not None:
         width = mean.high - mean.low
         if width > _WIDEST:
-            n_enough = two_digits_up(mean.n * (width / _NARROW) ** 2)
-            sizes = {"width": score(width, digits=2), "narrow": score(_NARROW, digits=2)}
-            text = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
+            n_enough = numbers.two_digits_up(mean.n * (width / _NARROW) ** 2)
+            sizes = {
+                "width": numbers.score(width, digits=2),
+                "narrow": numbers.score(_NARROW, digits=2),
+            }
+            text = _TOO_FEW.format(questions=numbers.questions(mean.n), enough=n_enough, **sizes)
             yield Statement(text, "quiet")
     if scores.repeats:
         runs = runs_of(scores.repeats, metric)
         n = sum(len({*values}) > 1 for values in runs.values())
-        sizes = {"times": str(len(scores.repeats)), "questions": questions(len(runs))}
+        sizes = {"times": str(len(scores.repeats)), "questions": numbers.questions(len(runs))}
         yield Statement(f"{_REPEATS.format(n=n, **sizes)}{metric}.")
 
 
@@ -128,7 +123,7 @@ def _lost(losses: Losses, metric: str) -> str:
     k, depth = LabelView.of(metric).k, ""
     text = str(losses)
     if losses.n_without:
-        n = questions(losses.n_questions)
+        n = numbers.questions(losses.n_questions)
         if k is not None:
             depth = f" in the first {k:,}"
         text = _WITHOUT_PASSAGE.format(n=losses.n_without, questions=n, depth=depth, losses=text)
@@ -155,7 +150,7 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
         yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=errors, fate=fate)
         if counting and answered:
             cell = Cell(intervals.exact_mean(np.array(answered)), "score")
-            mean = shown(mean_of(cell, len(answered)))
+            mean = numbers.shown(numbers.mean_of(cell, len(answered)))
             yield _WITHOUT_FAILED.format(metric=metric, mean=mean)
     n_empty = len({*scores.empty} - {*scores.unanswerable})
     if n_empty:
@@ -167,5 +162,5 @@ def _errors(scores: Scores) -> str:
     counts = Counter(scores.failed.values()).most_common()
     words = truncated(one_line(counts[0][0]))
     if len(counts) > 1:
-        words += f", and {counted(len(counts) - 1, 'other error', 'other errors')}"
+        words += f", and {numbers.counted(len(counts) - 1, 'other error', 'other errors')}"
     return words
