@@ -7,15 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.judging.arrow import (
-    EXPECTED,
-    GRADES,
-    QUERY_ID,
-    RETRIEVED,
-    RETRIEVED_TOKENS,
-    frame_of,
-    judge_table,
-)
+from llama_index_rag_metrics.rankings.judging import arrow
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.runtime.containers import Lazy, picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra, warn
@@ -44,7 +36,7 @@ else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
+_COLUMNS = (arrow.QUERY_ID, arrow.RETRIEVED, arrow.EXPECTED, arrow.GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
 _MOST_IDS = 1 << 22
@@ -91,8 +83,8 @@ def score_table(
     frame = _frame(table, scored_metrics)
 
     def score(part: pl.DataFrame) -> ScoredBatch:
-        judged = judge_table(part, needs_of(scored_metrics))
-        is_judged, is_failed = part[EXPECTED].is_not_null(), _errors(part).is_not_null()
+        judged = arrow.judge_table(part, needs_of(scored_metrics))
+        is_judged, is_failed = part[arrow.EXPECTED].is_not_null(), _errors(part).is_not_null()
         arrays = is_judged.to_numpy(), is_failed.to_numpy()
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
@@ -101,10 +93,10 @@ def score_table(
         scored = map(score, parts) if len(parts) == 1 else pool.map(score, parts)
         batch = ScoredBatch(**concatenated(list(map(vars, scored))))
     mismatch = ""
-    if QUERY_ID in frame.columns:
-        is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
-        judged_ids = frame[QUERY_ID].filter(frame[EXPECTED].is_not_null())
-        ranked_ids = frame[QUERY_ID].filter(is_ranked)
+    if arrow.QUERY_ID in frame.columns:
+        is_ranked = frame[arrow.RETRIEVED].is_not_null() | _errors(frame).is_not_null()
+        judged_ids = frame[arrow.QUERY_ID].filter(frame[arrow.EXPECTED].is_not_null())
+        ranked_ids = frame[arrow.QUERY_ID].filter(is_ranked)
         mismatch = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
     for note in label_notes(batch, scored_metrics, _rows_of(frame), mismatch):
         warn(LabelWarning(note))
@@ -123,8 +115,8 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
 
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
     def asked_at(row: int) -> Asked:
-        query_id = frame[QUERY_ID][row] if QUERY_ID in frame.columns else row
-        labels, retrieved = frame[EXPECTED][row], frame[RETRIEVED][row]
+        query_id = frame[arrow.QUERY_ID][row] if arrow.QUERY_ID in frame.columns else row
+        labels, retrieved = frame[arrow.EXPECTED][row], frame[arrow.RETRIEVED][row]
         relevance = None if labels is None else labels.to_list()
         return Asked(query_id, relevance, () if retrieved is None else retrieved.to_list())
 
@@ -132,7 +124,7 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
 
 def _columns_of(batch: ScoredBatch, frame: pl.DataFrame) -> pl.DataFrame:
-    columns: dict[str, Any] = picked(frame.to_dict(), [QUERY_ID])
+    columns: dict[str, Any] = picked(frame.to_dict(), [arrow.QUERY_ID])
     for metric, scores in batch.columns.items():
         columns[metric] = pl.Series(scores, nan_to_null=True)
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
@@ -157,7 +149,7 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
         ['query_id', 'mrr', 'excluded', 'n_retrieved', 'n_relevant']
     """
     types = dict(zip(table.names, table.types, strict=True))
-    fields = picked(types, [QUERY_ID])
+    fields = picked(types, [arrow.QUERY_ID])
     for metric in ranking_metrics(metrics):
         fields[metric.metric_name] = pa.float64()
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
@@ -184,20 +176,20 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
         remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
         raise InvalidInput("table", type(table).__name__, expected, remedy)
     columns = table.columns if is_polars else table.schema.names
-    required = [RETRIEVED, EXPECTED]
+    required = [arrow.RETRIEVED, arrow.EXPECTED]
     needs = needs_of(metrics)
     if SPANS in needs:
         remedy = "score_rankings() takes labels and rankings that have places."
         names = [metric.metric_name for metric in metrics if SPANS in metric.needs]
         raise InvalidInput("metrics", names, "metrics of ids or tokens", remedy)
     if needs:
-        required.append(RETRIEVED_TOKENS)
+        required.append(arrow.RETRIEVED_TOKENS)
     for column in required:
         if column not in columns:
             raise InvalidInput("table", columns, f"a column {column}")
     names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
     selected = table.select([*names_read])
-    return selected if is_polars else frame_of(selected)
+    return selected if is_polars else arrow.frame_of(selected)
 
 
 def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:

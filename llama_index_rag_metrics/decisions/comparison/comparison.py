@@ -177,7 +177,8 @@ class Comparison(Reportable):
     def _is_common(self, metric: str) -> BoolArray:
         """(questions,) whether all systems have a score, but for those that have none at all."""
         is_missing = np.isnan(self.paired.columns[metric])
-        return ~is_missing[:, ~is_missing.all(axis=0)].any(axis=1)
+        is_common: BoolArray = ~np.any(is_missing[:, ~is_missing.all(axis=0)], axis=1)
+        return is_common
 
     @cached_property
     def _common_means(self) -> Mapping[tuple[str, str], MeanInterval]:

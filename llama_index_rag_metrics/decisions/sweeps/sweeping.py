@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -33,7 +33,7 @@ from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_confidence
 
-from .grid import Grid, configurations_of
+from .grid import Configuration, Grid, configurations_of
 from .sweep_result import Sweep
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -120,23 +120,12 @@ async def asweep(
     run = options.pop("run", "")
     finished = []
     for name, configuration in configurations.items():
-        arguments = {**options, "name": name}
-        arguments["run"] = ", ".join(filter(None, (run, configuration.run)))
-        params = dict(configuration.params)
-        if _MIN_SCORE in params:
-            arguments[_MIN_SCORE] = params.pop(_MIN_SCORE)
+        arguments = {**options, "run": ", ".join(filter(None, (run, configuration.run)))}
+        if journal is not None:
+            arguments["journal"] = Path(journal, file_name(name))
         try:
-            source: Any = None
-            if journal is not None:
-                arguments["journal"] = Path(journal, file_name(name))
-                source = _answered(questions, retrieval_depth(resolved), arguments)
-            if source is None:
-                source = await in_thread(partial(build, **params))
-            if inspect.isawaitable(source):
-                source = await source
-            results = await aevaluate(source, questions, resolved, **arguments)
-            tokens = _mean_tokens(results.run, resolved[0])
-            finished.append(replace(configuration, results=results, tokens=tokens))
+            evaluated = await _evaluated(configuration, build, questions, resolved, arguments)
+            finished.append(evaluated)
         except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
@@ -145,6 +134,28 @@ async def asweep(
 
 
 sweep = synchronous(asweep)
+
+
+async def _evaluated(
+    configuration: Configuration,
+    build: Build,
+    questions: RetrievalDataset,
+    metrics: Sequence[BaseRetrievalMetric],
+    options: dict[str, Any],
+) -> Configuration:
+    """Build a configuration, unless its journal has every answer, and evaluate it."""
+    params = dict(configuration.params)
+    if _MIN_SCORE in params:
+        options[_MIN_SCORE] = params.pop(_MIN_SCORE)
+    source: Any = None
+    if "journal" in options:
+        source = _answered(questions, retrieval_depth(metrics), options)
+    if source is None:
+        source = await in_thread(partial(build, **params))
+    if inspect.isawaitable(source):
+        source = await source
+    results = await aevaluate(source, questions, metrics, name=configuration.name, **options)
+    return replace(configuration, results=results, tokens=_mean_tokens(results.run, metrics[0]))
 
 
 def file_name(name: str) -> str:
