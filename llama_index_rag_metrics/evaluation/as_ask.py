@@ -98,8 +98,7 @@ class Answer:
         return list(by_id.values())
 
 
-Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
-"""Everything that can be asked."""
+Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]  # everything that can be asked
 
 
 @dataclass

@@ -120,37 +120,28 @@ class Evaluation:
 
     async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
         """Score answers, those after a stage under its name, and describe the evaluation."""
-        plan, matched = replace(self.plan, name=stage or self.plan.name), None
-        dataset = plan.dataset
-        runs = [self._run(plan, answers, time) for time in range(1, plan.repeats + 1)]
-        run = runs[0]
-        if plan.repeats > 1:
-            run = run.replaced(run, repeats=runs)
-        of_each: list[Matched] = []
+        plan = replace(self.plan, name=stage or self.plan.name)
+        dataset, run = plan.dataset, self._run(plan, answers)
+        runs: Sequence[Run] = run.repeats or [run]
+        matched: Matched | None = None
+        matches: list[Matched] = []
+        by_metric: dict[str, Matched] = {}
         if plan.matcher is not None:
             matched = await in_thread(match_run, run, dataset, plan.matcher)
-            of_each = [*(matched.repeats or [matched])]
+            matches = [*(matched.repeats or [matched])]
+            for metric in plan.metrics:
+                if getattr(metric, "recognises", True):
+                    by_metric[metric.metric_name] = matched
         scored = []
-        for once, matched_once in zip_longest(runs, of_each):
-            scored.append(await score_run(plan, once, matched_once, self._metrics))
+        for run_of_time, match in zip_longest(runs, matches):
+            scored.append(await score_run(plan, run_of_time, match, self._metrics))
         scores, computed = scored[0]
-        if plan.repeats > 1:
+        if run.repeats:
             scores = of_repeats(of_time for of_time, _ in scored)
-        note = await self._label_note(runs[0], of_each)
+        note = await self._label_note(runs[0], matches)
         self._warn(note, runs)
-        absent, fit = frozenset[str](), []
-        if matched is not None:
-            fit = [of_each[0].unlike]
-        elif plan.compares_ids and not (note or "").startswith(NOT_VALID):
-            indexed = indexed_ids(self.source.asked, plan.match_on)
-            fit = fit_of_ids(dataset, runs[0], indexed, is_said=note is not None)
-            if indexed:
-                absent = absent_labels(dataset.relevance, runs[0], indexed)
+        fit, absent = self._fit(runs[0], matches, note)
         notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
-        by_metric = {}
-        for metric in plan.metrics:
-            if matched is not None and getattr(metric, "recognises", True):
-                by_metric[metric.metric_name] = matched
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
@@ -163,13 +154,33 @@ class Evaluation:
         rows = core_results(dataset, runs[0], computed, scores)
         return EvaluationResults(rows, scores=scores, about=about)
 
-    def _run(self, plan: Plan, answers: Answers, time: int) -> Run:
-        """What was retrieved one time, cut at the lowest score."""
-        rankings = {key: answers.rankings[Attempt(key, time)] for key in plan.dataset.queries}
-        run = Run(rankings, name=plan.name)
-        if plan.min_score is not None:
-            run = run.at_least(plan.min_score)
-        return run
+    def _run(self, plan: Plan, answers: Answers) -> Run:
+        """What was retrieved, cut at the lowest score; of several times the first, with all."""
+        runs = []
+        for time in range(1, plan.repeats + 1):
+            rankings = {key: answers.rankings[Attempt(key, time)] for key in plan.dataset.queries}
+            run = Run(rankings, name=plan.name)
+            if plan.min_score is not None:
+                run = run.at_least(plan.min_score)
+            runs.append(run)
+        if plan.repeats == 1:
+            return runs[0]
+        return runs[0].replaced(runs[0], repeats=runs)
+
+    def _fit(
+        self, run: Run, matches: Sequence[Matched], label_note: str | None
+    ) -> tuple[list[str], frozenset[str]]:
+        """What is wrong with labels beside their note, and the labels that the index lacks."""
+        dataset, is_said = self.plan.dataset, label_note is not None
+        if matches:
+            return [matches[0].unlike], frozenset()
+        if not self.plan.compares_ids or (label_note or "").startswith(NOT_VALID):
+            return [], frozenset()
+        indexed = indexed_ids(self.source.asked, self.plan.match_on)
+        fit = fit_of_ids(dataset, run, indexed, is_said=is_said)
+        if not indexed:
+            return fit, frozenset()
+        return fit, absent_labels(dataset.relevance, run, indexed)
 
     async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
         """What is wrong with labels that name what came otherwise than by its ids."""

@@ -16,8 +16,7 @@ from urllib.parse import quote
 from pydantic import SecretStr
 
 MASK = "***"
-MOST_CHARACTERS = 1_000
-"""Of a recorded error."""
+MOST_CHARACTERS = 1_000  # of a recorded error
 
 _SHORTEST_SECRET = 6  # shorter ones are placeholders, and would be found in any text
 _WINDOW = 50_000  # characters of a text that are looked through: nothing behind them is shown
