@@ -250,8 +250,7 @@ async def aevaluate_stages(
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.
         tokenizer, failed, show_progress, raise_on_error: the same.
-        postprocessors: name to LlamaIndex's node postprocessor, in the order in which they are
-            applied.
+        postprocessors: name to LlamaIndex's node postprocessor, in the order of their use.
 
     Raises:
         InvalidInput: an argument can't be used.

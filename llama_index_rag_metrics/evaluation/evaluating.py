@@ -171,16 +171,15 @@ class Evaluation:
         self, run: Run, matches: Sequence[Matched], label_note: str | None
     ) -> tuple[list[str], frozenset[str]]:
         """What is wrong with labels beside their note, and the labels that the index lacks."""
-        dataset, is_said = self.plan.dataset, label_note is not None
+        absent, dataset = frozenset[str](), self.plan.dataset
         if matches:
-            return [matches[0].unlike], frozenset()
+            return [matches[0].unlike], absent
         if not self.plan.compares_ids or (label_note or "").startswith(NOT_VALID):
-            return [], frozenset()
+            return [], absent
         indexed = indexed_ids(self.source.asked, self.plan.match_on)
-        fit = fit_of_ids(dataset, run, indexed, is_said=is_said)
-        if not indexed:
-            return fit, frozenset()
-        return fit, absent_labels(dataset.relevance, run, indexed)
+        if indexed:
+            absent = absent_labels(dataset.relevance, run, indexed)
+        return fit_of_ids(dataset, run, indexed, is_said=label_note is not None), absent
 
     async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
         """What is wrong with labels that name what came otherwise than by its ids."""

@@ -179,8 +179,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         Args:
             query: the query.
             expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
-            expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
-                empty then.
+            expected_texts: the texts of expected_ids, for a matcher; these may be None or [] then.
             mode: what the result says; nodes of every kind count by their ids.
             kwargs: further arguments of `evaluate`.
         """

@@ -56,10 +56,9 @@ class Fields:
             renamed |= dict.fromkeys(meant, (column,))
         self.label_columns = {renamed[field][0] for field in LABELS if field in renamed}
         claimed = set(chain.from_iterable(renamed.values()))
-        self._names = {
-            key: tuple(name for name in names if name not in claimed)
-            for key, names in NAMES.items()
-        }
+        self._names = dict(NAMES)
+        for key, names in NAMES.items():
+            self._names[key] = tuple(name for name in names if name not in claimed)
         self._names |= renamed
 
     def names(self, *fields: str) -> tuple[str, ...]:

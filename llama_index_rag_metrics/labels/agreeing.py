@@ -50,8 +50,7 @@ class Agreement(Reportable):
         low: the lower end of its interval, or None where none can be given.
         high: the upper end.
         n: how many passages both judged.
-        disagreements: query_id, doc_id, first and second of the passages that they grade
-            differently.
+        disagreements: the passages that they grade differently, with both grades.
     """
 
     kappa: float

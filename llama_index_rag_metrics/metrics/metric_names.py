@@ -16,8 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, warn
 
-from . import gains, groups, ranks, sets, spans
-from . import texts as text_metrics
+from . import gains, groups, ranks, sets, spans, texts
 from .base import NamedMetric, unknown_parameter
 
 ALIASES: Mapping[str, str] = {
@@ -120,10 +119,10 @@ _GROUPS = groups.GroupRecall, groups.GroupF1, groups.GroupMRR, groups.GroupAP
 _FACETS = groups.Complete, groups.FacetRecall, groups.AlphaNDCG, groups.ERRIA
 _SPANS = spans.SpanRecall, spans.SpanPrecision, spans.SpanF1, spans.SpanIoU
 _UNANSWERABLE = sets.Abstained, sets.Returned
-_SIMILARITIES = text_metrics.EmbeddingSimilarity, text_metrics.BM25Similarity
-_RERANKERS = text_metrics.RerankRelevancy, text_metrics.CohereRerankRelevancy
+_SIMILARITIES = texts.EmbeddingSimilarity, texts.BM25Similarity
+_RERANKERS = texts.RerankRelevancy, texts.CohereRerankRelevancy
 _OF_IDS = *_HITS, *_RANKS, *_POOLS, *_GROUPS, *_FACETS, *_SPANS, *_UNANSWERABLE
-for _metric_class in (*_OF_IDS, *_SIMILARITIES, *_RERANKERS, text_metrics.LLMRelevancy):
+for _metric_class in (*_OF_IDS, *_SIMILARITIES, *_RERANKERS, texts.LLMRelevancy):
     _add(_metric_class)
 
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
@@ -158,7 +157,8 @@ def metric(name: str) -> NamedMetric:
         unit = "tokens" if cutoff_text.endswith("tokens") else "k"
         parts.append(f"{unit}={cutoff_text.removesuffix('tokens')}")
     parameters: dict[str, object] = {}
-    for key, _, value in (part.partition("=") for part in parts if part):
+    for part in filter(None, parts):
+        key, _, value = part.partition("=")
         parameter = key.strip()
         if not value.strip() or parameter in parameters:
             raise InvalidInput("metric", name, "parameters written as name=value, each once")

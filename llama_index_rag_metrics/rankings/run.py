@@ -170,8 +170,7 @@ class Run(Mapping[str, Ranking]):
         queries: query id to its text, where the source of the rankings holds it, as traces do.
         metadata: query id to its metadata, such as its conversation, where the source holds them.
         notes: what a reader should know about how the rankings came about.
-        repeats: a run for each time that the questions were asked; `rankings` can then be left
-            out: the first of each question counts.
+        repeats: a run for each time that questions were asked; without `rankings` the first counts.
 
     Attributes:
         min_score: the score below which passages are known to be left out; None for none.

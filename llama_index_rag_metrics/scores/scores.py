@@ -54,8 +54,7 @@ class Scores(Reportable):
         notes: what a reader of the numbers should know.
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         retrieval: what was retrieved and wanted, for stories; None where it isn't known.
-        repeats: the scores of each run, if questions were asked several times; each question's
-            score is then the mean of its runs.
+        repeats: the scores of each run of several; a question's score is the mean of its runs.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})

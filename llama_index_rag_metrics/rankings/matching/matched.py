@@ -25,6 +25,12 @@ MatcherLike: TypeAlias = "str | Callable[[Sequence[str], Sequence[str]], npt.Arr
 
 BY_ID, BY_TEXT, BY_SPAN = "id", "text", "span"
 
+_RECOGNISED = "passages are recognised by {matcher}, not by ids"
+_NOTHING_FOUND = "{matcher} finds no labelled passage in what was retrieved: all scores are 0"
+_FAILED = (
+    "{matcher} failed on {failed:,} of {questions:,} questions, where its metrics have no value; "
+    "{question!r}: {error}"
+)
 _UNLIKE = (
     "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
     "likeness is {lowest} %: {text} was retrieved for {label}"
@@ -163,9 +169,10 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     stands_for: dict[str, list[list[str]]] = {}
     errors: dict[str, str] = {}
     could_find = has_found = False
-    for query_id in filter(expected_of.__contains__, run):
-        ranking, expected = run[query_id], expected_of[query_id]
-        error = ranking.error
+    for query_id, ranking in run.items():
+        if query_id not in expected_of:
+            continue
+        expected, error = expected_of[query_id], ranking.error
         if error is None:
             try:
                 covers = _compare(matcher, expected, ranking)
@@ -178,19 +185,19 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
     if errors:
         query_id, message = next(iter(errors.items()))
-        template = "{} failed on {:,} of {:,} questions, where its metrics have no value; {!r}: {}"
-        notes.append(template.format(name, len(errors), len(expected_of), query_id, message))
+        fields = {"matcher": name, "question": query_id, "error": message}
+        notes.append(_FAILED.format(failed=len(errors), questions=len(expected_of), **fields))
     label_note = None
     if could_find and not has_found:
-        label_note = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
-    relevance = present(map_values(attrgetter("relevance"), expected_of))
+        label_note = _NOTHING_FOUND.format(matcher=name)
     passages = map_values(attrgetter("passages"), expected_of)
     unlike = _unlike_texts(run, stands_for, passages)
-    matched_run, by_name = run.replaced(rankings), f"passages are recognised by {name}, not by ids"
+    matched_run = run.replaced(rankings)
     matched_run.label_notes += (*filter(None, [label_note, unlike]),)
-    matched_run.notes += (*notes, by_name, *matched_run.label_notes)
-    matches = relevance, stands_for, passages, errors
-    return Matched(name, matched_run, *matches, tuple(notes), label_note, unlike)
+    matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
+    relevance = present(map_values(attrgetter("relevance"), expected_of))
+    matched = Matched(name, matched_run, relevance, stands_for, passages, errors, tuple(notes))
+    return replace(matched, label_note=label_note, unlike=unlike)
 
 
 def _unlike_texts(
