@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
     name: str  # with its grade, ids shortened
     text: str = ""  # what it says, from the corpus or from any system that retrieved it
     ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
-    losses: Sequence[str] = ()  # how each system lost it, "" where it didn't
+    losses: Sequence[str] = ()  # how each system, or the last stage, lost it; "" where it didn't
     where: str = ""  # where the systems have it or how they lost it, in words
     remark: str = ""  # the same without ranks, which a page has in columns
     is_missed: bool = False  # by every system; of stages by the last one
@@ -136,6 +136,7 @@ class QueryAnswers(NamedTuple):
     wanted: Sequence[Wanted] = ()  # what was missed first
     answers: Sequence[ReportedAnswer] = ()
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
+    lost: Sequence[str] = ()  # the same in fewer words
     remarks: Sequence[str] = ()
 
     def more_wanted(self, n_listed: int) -> str:

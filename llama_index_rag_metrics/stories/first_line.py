@@ -12,6 +12,7 @@ from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Cell, Statement
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.masking import truncated
+from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.score_rankings import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics import intervals
@@ -53,6 +54,7 @@ def with_failures(
 ) -> list[Statement]:
     """The verdicts, below what makes scores invalid, and above which questions failed."""
     alarms: list[tuple[str, str]] = []
+    graders: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     for system in systems:
         scores, name = system.scores, system.name
@@ -60,14 +62,17 @@ def with_failures(
             alarms.append((nothing_measured(scores), name))
             continue
         for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
-            if note:
+            if note and note.startswith(GRADED):
+                graders.append((f"{note}.", name))
+            elif note:
                 alarms.append((f"{note}.", name))
         gap = "; ".join(_unanswered(system, metric))
         if gap:
             gaps.append((f"{gap}.", name))
     invalid = [Statement(text, "alarm") for text in by_holder(alarms, len(systems))]
+    graded = [Statement(text, "open") for text in by_holder(graders, len(systems))]
     unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
-    return [*invalid, *verdicts, *unanswered]
+    return [*graded, *invalid, *verdicts, *unanswered]
 
 
 def nothing_measured(scores: Scores) -> str:

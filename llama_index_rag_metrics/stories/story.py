@@ -32,7 +32,6 @@ _WORDS = {
     whereabouts.DROPPED: "dropped by {stage} (was {was:,})",
     whereabouts.IN_CALL: "in search {search}, not in the result",
 }
-_MOST_NAMES = 9  # of systems before a sentence
 _ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
@@ -66,7 +65,7 @@ def query_answers(
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
     remarks = [*_remarks(question, metric)]
-    return model.QueryAnswers(query_id, text, passages, answers, _why(question), remarks)
+    return model.QueryAnswers(query_id, text, passages, answers, *_why(question), remarks)
 
 
 def _short_names(question: QuestionView) -> dict[str, str]:
@@ -96,9 +95,9 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         name=" or ".join(_item_name(item, names) for item in need.items),
         text=next((item.text for item in need.items if item.text), ""),
         ranks=[place.rank for place in need.places],
-        losses=[place.loss for place in need.places],
-        where="; ".join(by_holder(pairs, n, _MOST_NAMES)),
-        remark="; ".join(by_holder(pairs_without_ranks, n, _MOST_NAMES)),
+        losses=[place.loss for _, place in question.deciding(need.places)],
+        where="; ".join(by_holder(pairs, n)),
+        remark="; ".join(by_holder(pairs_without_ranks, n)),
         is_missed=bool(pairs) and not is_found,
     )
 
@@ -164,14 +163,19 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
-def _why(question: QuestionView) -> list[str]:
-    """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
-    pairs = []
+def _why(question: QuestionView) -> tuple[list[str], list[str]]:
+    """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
+    pairs, in_short = [], []
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
-    return by_holder(pairs, question.n_deciding, _MOST_NAMES)
+            for loss, n in counts.by_loss.items():
+                share = ""
+                if counts.n_wanted > 1 and question.n_deciding <= model.MOST_ABREAST:
+                    share = f"{n} of {counts.n_wanted} "
+                in_short.append((f"{share}{loss}", answer.system.name))
+    return by_holder(pairs, question.n_deciding), by_holder(in_short, question.n_deciding)
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:

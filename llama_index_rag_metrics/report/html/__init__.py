@@ -25,7 +25,7 @@ _IN_SIGHT = ("differences", "tradeoff")
 _QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
 _BADGE = '<b class="badge {}">{}</b>'
-_ROOM, _LEAST = 2_500_000, 400  # characters of all relevant passages, and of each at least
+_ROOM, _LEAST = 2_500_000, 400  # bytes of all relevant passages, and of each at least
 _CUT = "Relevant passages are cut at {:,} characters; worst(n=20).to_html(…) has them whole."
 _NO_BREAK = "\u00a0"
 # what the three numbers of a tally are called, and what a click on each of them filters by
@@ -172,12 +172,16 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     n = len(stories)
     size, cut = next(size for size in SIZES if n <= size.questions), ""
-    passages = [passage for story in stories for passage in story.wanted]
-    if sum(len(passage.text) for passage in passages) > _ROOM:
-        size = size._replace(characters=max(_LEAST, _ROOM // len(passages)))
+    texts = [passage.text for story in stories for passage in story.wanted]
+    n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    if n_bytes > _ROOM:
+        most = max(_LEAST, _ROOM // len(texts))
+        size = size._replace(characters=most * sum(map(len, texts)) // n_bytes)
         cut = _sentence(_CUT.format(size.characters))
-    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(queries.metric)}</small>"
-    compared = ""
+    remarks, compared = queries.metric, ""
+    if texts:
+        remarks += f"; {model.LEGEND}"
+    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(remarks)}</small>"
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
     yield (

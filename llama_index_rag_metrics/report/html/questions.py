@@ -87,7 +87,7 @@ def _change_name(change: float) -> str:
 
 
 def _losses(query: model.QueryAnswers) -> Counter[str]:
-    """Whatever went wrong with a question, by any system, and with how many relevant passages."""
+    """Whatever went wrong with a question, and how often with a relevant passage."""
     losses = Counter[str]()
     for answer in query.answers:
         if answer.error is not None:
@@ -95,7 +95,7 @@ def _losses(query: model.QueryAnswers) -> Counter[str]:
         elif answer.retrieved is not None and not answer.retrieved:
             losses[EMPTY] = 0
     for passage in query.wanted:
-        losses.update(dict.fromkeys(filter(None, passage.losses), 1))
+        losses.update(filter(None, passage.losses))
     return losses
 
 
@@ -104,11 +104,8 @@ def _summary(query: model.QueryAnswers, losses: Counter[str], changes: Sequence[
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
-    for loss, n in losses.items():
-        share = ""
-        if n and len(query.wanted) > 1:
-            share = f"{n} of {len(query.wanted)} "
-        text += f" <small>{share}{escape_html(loss)}</small>"
+    of_none = [loss for loss, n in losses.items() if not n]
+    text += repeated(" <small>{}</small>", [*of_none, *query.lost])
     if len(query.answers) > model.MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
