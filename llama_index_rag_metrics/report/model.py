@@ -136,7 +136,7 @@ class QueryAnswers(NamedTuple):
     wanted: Sequence[Wanted] = ()  # what was missed first
     answers: Sequence[ReportedAnswer] = ()
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
-    lost: Sequence[str] = ()  # the same in fewer words
+    summary: Sequence[str] = ()  # the same in fewer words
     remarks: Sequence[str] = ()
 
     def more_wanted(self, n_listed: int) -> str:

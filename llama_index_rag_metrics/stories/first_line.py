@@ -9,7 +9,7 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.model import Cell, Statement
+from llama_index_rag_metrics.report.model import Cell, Statement, Tone
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.notes import GRADED
@@ -53,26 +53,24 @@ def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
     """The verdicts, below what makes scores invalid, and above which questions failed."""
-    alarms: list[tuple[str, str]] = []
-    graders: list[tuple[str, str]] = []
+    notices: dict[Tone, list[tuple[str, str]]] = {"open": [], "alarm": []}
     gaps: list[tuple[str, str]] = []
     for system in systems:
         scores, name = system.scores, system.name
         if is_unmeasured(scores):
-            alarms.append((nothing_measured(scores), name))
+            notices["alarm"].append((nothing_measured(scores), name))
             continue
-        for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
-            if note and note.startswith(GRADED):
-                graders.append((f"{note}.", name))
-            elif note:
-                alarms.append((f"{note}.", name))
+        for note in filter(None, dict.fromkeys([system.invalid(metric), *scores.label_notes])):
+            tone: Tone = "open" if note.startswith(GRADED) else "alarm"
+            notices[tone].append((f"{note}.", name))
         gap = "; ".join(_unanswered(system, metric))
         if gap:
             gaps.append((f"{gap}.", name))
-    invalid = [Statement(text, "alarm") for text in by_holder(alarms, len(systems))]
-    graded = [Statement(text, "open") for text in by_holder(graders, len(systems))]
-    unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
-    return [*graded, *invalid, *verdicts, *unanswered]
+    above: list[Statement] = []
+    for tone, pairs in notices.items():
+        above += [Statement(text, tone) for text in by_holder(pairs, len(systems))]
+    below = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    return [*above, *verdicts, *below]
 
 
 def nothing_measured(scores: Scores) -> str:

@@ -165,7 +165,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
 
 def _why(question: QuestionView) -> tuple[list[str], list[str]]:
     """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
-    pairs, in_short = [], []
+    pairs, summaries = [], []
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
@@ -174,8 +174,8 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
                 share = ""
                 if counts.n_wanted > 1 and question.n_deciding <= model.MOST_ABREAST:
                     share = f"{n} of {counts.n_wanted} "
-                in_short.append((f"{share}{loss}", answer.system.name))
-    return by_holder(pairs, question.n_deciding), by_holder(in_short, question.n_deciding)
+                summaries.append((f"{share}{loss}", answer.system.name))
+    return by_holder(pairs, question.n_deciding), by_holder(summaries, question.n_deciding)
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:

@@ -122,11 +122,8 @@ def _figure(figure: model.Figure | None, caption: str) -> str:
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
-    heads, sides = _heading(table.label_head, "l"), []
-    for column, name in enumerate(table.head):
-        side = "l" if table.is_text(column) else ""
-        heads += _heading(name, side)
-        sides.append(side)
+    sides = ["l" if table.is_text(column) else "" for column in range(len(table.head))]
+    heads = "".join(map(_heading, (table.label_head, *table.head), ("l", *sides)))
     rows = ""
     for row in table.rows:
         system = systems.get(row.label)
@@ -173,10 +170,10 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     n = len(stories)
     size, cut = next(size for size in SIZES if n <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
-    n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    n_characters, n_bytes = len("".join(texts)), len("".join(texts).encode("utf-8", "replace"))
     if n_bytes > _ROOM:
         most = max(_LEAST, _ROOM // len(texts))
-        size = size._replace(characters=most * sum(map(len, texts)) // n_bytes)
+        size = size._replace(characters=most * n_characters // n_bytes)
         cut = _sentence(_CUT.format(size.characters))
     remarks, compared = queries.metric, ""
     if texts:

@@ -104,8 +104,8 @@ def _summary(query: model.QueryAnswers, losses: Counter[str], changes: Sequence[
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
-    of_none = [loss for loss, n in losses.items() if not n]
-    text += repeated(" <small>{}</small>", [*of_none, *query.lost])
+    failures = [loss for loss, n in losses.items() if not n]
+    text += repeated(" <small>{}</small>", [*failures, *query.summary])
     if len(query.answers) > model.MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
