@@ -66,11 +66,11 @@ def with_failures(
         gap = "; ".join(_unanswered(system, metric))
         if gap:
             gaps.append((f"{gap}.", name))
-    above: list[Statement] = []
+    statements: list[Statement] = []
     for tone, pairs in notices.items():
-        above += [Statement(text, tone) for text in by_holder(pairs, len(systems))]
-    below = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
-    return [*above, *verdicts, *below]
+        statements += [Statement(text, tone) for text in by_holder(pairs, len(systems))]
+    unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    return [*statements, *verdicts, *unanswered]
 
 
 def nothing_measured(scores: Scores) -> str:

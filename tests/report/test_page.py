@@ -62,6 +62,7 @@ def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     # the baseline has a at rank 2 and b at 3, the other a at 1 and no b
     assert questions["q1"]["data-change"] == "better"
     assert questions["q1"]["data-loss"] == "never retrieved"
+    assert "alert(1)&lt;/script&gt;: 1 of 2 never retrieved</small>" in html  # the other's name
     assert questions["q2"]["data-change"] == "worse"
     assert questions["q3"]["data-change"] == "unknown"
     assert questions["q3"]["data-loss"] == "nothing relevant"

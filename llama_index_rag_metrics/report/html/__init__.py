@@ -15,7 +15,7 @@ from string import Template
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
-from llama_index_rag_metrics.report.text import escape_html, render
+from llama_index_rag_metrics.report.text import escape_html, render, sentence
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated
@@ -168,22 +168,23 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
     n = len(stories)
-    size, cut = next(size for size in SIZES if n <= size.questions), ""
+    size, remarks = next(size for size in SIZES if n <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
+    if texts:
+        remarks = sentence(model.LEGEND)
     n_characters, n_bytes = len("".join(texts)), len("".join(texts).encode("utf-8", "replace"))
     if n_bytes > _ROOM:
-        most = max(_LEAST, _ROOM // len(texts))
-        size = size._replace(characters=most * n_characters // n_bytes)
-        cut = _sentence(_CUT.format(size.characters))
-    remarks, compared = queries.metric, ""
-    if texts:
-        remarks += f"; {model.LEGEND}"
-    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(remarks)}</small>"
+        room = max(_LEAST, _ROOM // len(texts))
+        size = size._replace(characters=room * n_characters // n_bytes)
+        remarks += f" {_CUT.format(size.characters)}"
+    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(queries.metric)}</small>"
+    compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
-        f"{cut}<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
+        f"{_sentence(remarks)}<form class=controls hidden></form>"
+        f"{_heads(text, queries.systems)}<div class=list>"
     )
     for story in stories:
         yield question(story, size, queries)
