@@ -68,7 +68,8 @@ def with_failures(
             gaps.append((f"{gap}.", name))
     statements: list[Statement] = []
     for tone, pairs in notices.items():
-        statements += [Statement(text, tone) for text in by_holder(pairs, len(systems))]
+        for text in by_holder(pairs, len(systems)):
+            statements.append(Statement(text, tone))
     unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
     return [*statements, *verdicts, *unanswered]
 

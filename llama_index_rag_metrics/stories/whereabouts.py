@@ -278,16 +278,11 @@ class Losses:
 
     def add(self, places: Iterable[Whereabouts]) -> None:
         """Count one question."""
-        n_wanted = n_found = 0
-        for place in places:
-            if place.is_known and place.loss != UNMET:
-                n_wanted += 1
-                n_found += not place.loss
-                if place.loss:
-                    self.by_loss[place.loss] += 1
-        self.n_wanted += n_wanted
-        self.n_questions += n_wanted > 0
-        self.n_without += n_wanted > 0 and not n_found
+        losses = [place.loss for place in places if place.is_known and place.loss != UNMET]
+        self.by_loss.update(filter(None, losses))
+        self.n_wanted += len(losses)
+        self.n_questions += bool(losses)
+        self.n_without += bool(losses) and all(losses)
 
     def __str__(self) -> str:
         is_one = self.n_wanted == 1

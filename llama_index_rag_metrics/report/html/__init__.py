@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
+from llama_index_rag_metrics.report.numbers import interval_of, questions, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.report.text import escape_html, render, sentence
 from llama_index_rag_metrics.runtime.atomic_files import write_text
@@ -167,8 +167,7 @@ def _tally(counts: Sequence[float], system: int) -> str:
 def _questions(queries: model.Queries) -> Iterator[str]:
     """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
-    n = len(stories)
-    size, remarks = next(size for size in SIZES if n <= size.questions), ""
+    size, remarks = next(size for size in SIZES if len(stories) <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
     if texts:
         remarks = sentence(model.LEGEND)
@@ -177,7 +176,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         room = max(_LEAST, _ROOM // len(texts))
         size = size._replace(characters=room * n_characters // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
-    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(queries.metric)}</small>"
+    text = f"{questions(len(stories))} <small>{escape_html(queries.metric)}</small>"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
