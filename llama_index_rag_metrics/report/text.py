@@ -141,15 +141,14 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def by_holder(pairs: Iterable[tuple[str, str]], n: int, most: int = 3) -> list[str]:
+def by_holder(pairs: Iterable[tuple[str, str]], n: int) -> list[str]:
     """Each text once, after the names that it holds for unless these are all n."""
     holders: dict[str, dict[str, None]] = {}
     for text, holder in pairs:
         holders.setdefault(text, {})[holder] = None
     lines = []
     for text, names in holders.items():
-        if len(names) == n:
-            lines.append(text)
-        else:
-            lines.append(f"{listed([*names], most)}: {text}")
+        if len(names) != n:
+            text = f"{listed([*names])}: {text}"
+        lines.append(text)
     return lines

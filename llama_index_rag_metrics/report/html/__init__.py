@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import interval_of, questions, shown
+from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.report.text import escape_html, render, sentence
 from llama_index_rag_metrics.runtime.atomic_files import write_text
@@ -176,7 +176,8 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         room = max(_LEAST, _ROOM // len(texts))
         size = size._replace(characters=room * n_characters // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
-    text = f"{questions(len(stories))} <small>{escape_html(queries.metric)}</small>"
+    count = counted(len(stories), "question", "questions")
+    text = f"{count} <small>{escape_html(queries.metric)}</small>"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
