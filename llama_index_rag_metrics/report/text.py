@@ -148,7 +148,8 @@ def by_holder(pairs: Iterable[tuple[str, str]], n: int) -> list[str]:
         holders.setdefault(text, {})[holder] = None
     lines = []
     for text, names in holders.items():
-        if len(names) != n:
-            text = f"{listed([*names])}: {text}"
-        lines.append(text)
+        if len(names) == n:
+            lines.append(text)
+        else:
+            lines.append(f"{listed([*names])}: {text}")
     return lines
