@@ -248,6 +248,7 @@ class RetrievalDataset:
         unique = list(dict.fromkeys(query_ids))
         _refuse_unknown("query_ids", unique, self.queries, "queries")
         parts = dict(vars(self))
+        parts.pop("mode", None)  # where an evaluator of LlamaIndex's was told one
         for part in ("queries", *_OF_QUERIES):
             parts[part] = picked(parts[part], unique)
         return RetrievalDataset(**parts)

@@ -14,6 +14,7 @@ import pytest
 from llama_index.core.bridge.pydantic import BaseModel
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation import get_retrieval_results_df
+from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
 from support.retrievers import Postprocessor, Scripted, node
 
@@ -195,6 +196,13 @@ class TestSingleQuery:
             (1 + 7 / 1.5849625007211562) / (7 + 1 / 1.5849625007211562)
         )
         assert result.metric_vals_dict["f1"] == 1
+
+    @pytest.mark.parametrize(("label", "mrr"), [("d1", 0.5), ("y", 0.0)])
+    def test_most_of_what_comes_may_be_unlabelled(self, label: str, mrr: float) -> None:
+        retriever = Scripted({"?": ["x", "d1", "z"]})
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=retriever)
+        result = evaluator.evaluate("?", [label], mode=RetrievalEvalMode.TEXT)
+        assert result.metric_vals_dict == {"mrr": mrr}
 
     def test_needs_relevance(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
