@@ -241,6 +241,10 @@ def test_trade_off_names_what_is_recommended() -> None:
     assert [mark.x for mark in points.marks] == [10, 30, 10, 30]
     assert [mark.y for mark in points.marks] == [point.mean("recall@3") for point in swept.ranked]
     assert [mark.label for mark in points.marks] == ["1 (share=9, top_k=1)", "2", "3", "4"]
+    # or else the best
+    unsure = sweep(Builder(), GRID, DATASET, ["recall@3"]).report().figures["tradeoff"]()
+    assert unsure is not None
+    assert unsure.series[0].marks[0].label == "1 (share=9, top_k=1)"
 
 
 def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:

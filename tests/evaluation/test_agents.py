@@ -177,6 +177,7 @@ def test_function_of_the_question() -> None:
 
     results = evaluate(ask, dataset(3), ["recall"])
     assert {len(calls) for calls in results.run.calls.values()} == {3}
+    assert {ranking.concurrency for ranking in results.run.values()} == {3}
     assert (results.run["q1"].calls or ())[-1].asked_by == "sql"
 
 

@@ -341,6 +341,12 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert "(workers 4)" in results._repr_html_()
 
 
+def test_ids_whose_tokens_are_counted_are_timed() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, {"a": "A text."})
+    ranking = evaluate(lambda _: ["a"], dataset, ["recall@9tokens"]).run["q"]
+    assert (ranking.latency or 0) > 0
+
+
 def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
     for workers in (2, 5):
         journal = tmp_path / "run.jsonl"

@@ -66,6 +66,7 @@ def test_scores_are_compared_as_64_bit_floats(tmp_path: Path) -> None:
 BAD_RUNS = [
     ("q1 Q0 d1 1 0.5", "6 columns: query id, Q0, document id, rank, score, tag, got 'q1 Q0 d1 1"),
     ("q1 Q0 my doc 1 0.5 t", "6 columns"),
+    ("q1 Q0 d1 1 0.5 tq1 Q0 d2 2 0.4 t", "6 columns"),  # two lines in one
     ("q1 Q0 d1 1 nan t", "a score, a number, got 'nan'"),
     ("q1 Q0 d1 1 1_0 t", "a score, a number, got '1_0'"),
     ("q1 Q0 d1 1 high t", "a score, a number, got 'high'"),

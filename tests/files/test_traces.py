@@ -144,7 +144,7 @@ class TestRerankings:
             request(
                 retrieval("k1", "x", ["c", "a"], "engine1", kind="RERANKER", begin=1, seconds=2)
             ),
-            request(retrieval("r2", "y", ["a", "c", "d"], "engine2", begin=3)),
+            request(retrieval("r2", "y", ["a", "c", "d"], "engine2", begin=0.5)),
             request(span("engine1", "root", **AGENT), span("engine2", "root", **AGENT)),
             request(span("root", **AGENT)),
         )

@@ -357,6 +357,8 @@ class TestOrder:
         rows = [{"query_id": "q1", "doc_id": f"d{n}", "score": n / 4} for n in range(4)]
         (note,) = score_rankings({"q1": ["d0"]}, read_run(rows), ["mrr"]).label_notes
         assert note.startswith("Turned round: in 1 of 1 rankings of the file scores rise")
+        falling = [{"query_id": "q2", "doc_id": f"d{n}", "score": -n} for n in range(4)]
+        assert not read_run([*rows, *falling]).notes  # where half of them rise
         # of rows in no order nothing is said
         assert not read_run([rows[1], rows[3], rows[0], rows[2]]).notes
 

@@ -1,6 +1,7 @@
 """Where a wanted passage was lost, what it says, and how ids are told apart."""
 
 import io
+import sys
 from uuid import UUID
 
 import pytest
@@ -34,7 +35,7 @@ from llama_index_rag_metrics.report.model import (
     Wanted,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
-from llama_index_rag_metrics.report.text import excerpt, short_ids
+from llama_index_rag_metrics.report.text import excerpt, short_ids, titled
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.stories.label_view import System
@@ -257,6 +258,12 @@ def test_excerpt_is_the_title_or_120_characters(text: str | None, shown: str) ->
 @given(st.text(max_size=500), st.integers(10, 120))
 def test_excerpt_is_never_longer_than_asked(text: str, most: int) -> None:
     assert len(excerpt(text, most)) <= most
+
+
+def test_first_line_is_a_title_up_to_200_characters() -> None:
+    short, long = "x" * 200, "x" * 201
+    assert titled(f"{short}\nMore.", sys.maxsize) == (short, "More.")
+    assert titled(f"{long}\nMore.", sys.maxsize) == ("", f"{long} More.")
 
 
 def test_uuids_are_cut_to_where_they_differ() -> None:
