@@ -35,10 +35,16 @@ class Tokens(Cost):
     name = "tokens"
 
 
+class Missed(Cost):
+    """A metric from 0 to 1 of which less is better."""
+
+    name, bounds = "missed", (0.0, 1.0)
+
+
 @pytest.fixture(autouse=True)
 def costs() -> Iterator[None]:
-    for metric_class in (Calls, Tokens):
+    for metric_class in (Calls, Tokens, Missed):
         metric_names._add(metric_class)
     yield
-    for metric_class in (Calls, Tokens):
+    for metric_class in (Calls, Tokens, Missed):
         del metric_names.METRICS[metric_class.name]

@@ -162,6 +162,27 @@ def test_changes_too_few_say_no_number() -> None:
     ]
 
 
+def test_system_that_cant_be_compared_leaves_nothing_to_do() -> None:
+    columns = {"a": [0.5] * 60, "b": [0.8] * 60, "c": [float("nan")] * 60}
+    systems = {name: Scores(IDS, {"mrr": column}) for name, column in columns.items()}
+    starts = [each.text.split(" on ")[0] for each in compare(systems, "a").sentences]
+    assert starts == ["b is better than a", "Nothing can be said about c and a"]
+
+
+def test_rival_that_no_number_of_questions_decides_has_none_said() -> None:
+    columns = {"a": 0 * NOISE[:, 0], "b": 0.003 + NOISE[:, 1], "c": 0.004 + 9 * NOISE[:, 2]}
+    systems = {name: Scores(IDS, {"mrr": 0.5 + column}) for name, column in columns.items()}
+    decision = compare(systems, "a", margin=0.0002).decision
+    assert decision == "Not enough questions to choose: until there are more, keep a."
+
+
+def test_less_that_is_better_wins_as_more_does() -> None:
+    # 8 of 60 gain 0.2: with the worst score at the wrong end it wouldn't be shown
+    lost = {"a": [0.5] * 60, "b": [0.3] * 8 + [0.5] * 52}
+    systems = {name: Scores(IDS, {"missed": column}) for name, column in lost.items()}
+    assert compare(systems, "a").winner == "b"
+
+
 def test_winner_over_the_baseline_isnt_yet_better_than_its_rivals() -> None:
     # c is no better than a, nor shown to be worse than b: 8 of 60 gain 0.5, c's are 4 of these
     gains = {"a": 0, "b": 8, "c": 4}

@@ -108,15 +108,9 @@ def test_losses_have_the_stage_of_a_count_by_hand(metric: str, matcher: Any) -> 
     corpus = {item: words(item) for item in ITEMS}
     labels: Any = script.relevant
     dataset = RetrievalDataset({question: question for question in QUESTIONS}, labels, corpus)
-    stages = evaluate_stages(
-        script.retriever,
-        script.postprocessors(),
-        dataset,
-        [metric],
-        matcher=matcher,
-        workers=16,
-        tokenizer=str.split,
-    )
+    options: Any = {"matcher": matcher, "workers": 16, "tokenizer": str.split}
+    steps = script.postprocessors()
+    stages = evaluate_stages(script.retriever, steps, dataset, [metric], **options)
     expected = script.count(metric)
     assert lost_of(stages) == expected
     # the sum is what is missing: recall's complement, 6 relevant passages a question

@@ -113,7 +113,7 @@ def test_passage_under_another_id_is_not_said_to_be_never_retrieved() -> None:
     stages = evaluate_stages(
         lambda _: [NodeWithScore(node=node) for node in nodes], {}, dataset, ["recall"]
     )
-    assert [loss.cause for loss in stages.losses] == ["under another id"]
+    assert [(loss.cause, loss.rank) for loss in stages.losses] == [("under another id", None)]
     assert "1 of 2 relevant passages lost: 1 under another id." in str(stages)
 
 

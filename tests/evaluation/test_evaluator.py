@@ -358,12 +358,8 @@ def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
 ONE_LABEL = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
 DECLARED = {field.name: field for field in fields(Plan) if field.init}
 FUNCTIONS = [
-    package.evaluate,
-    package.aevaluate,
-    package.evaluate_stages,
-    aevaluate_stages,
-    package.RetrieverEvaluator.evaluate_dataset,
-    ray.evaluate,
+    *(package.evaluate, package.aevaluate, package.evaluate_stages, aevaluate_stages),
+    *(package.RetrieverEvaluator.evaluate_dataset, ray.evaluate),
 ]
 
 

@@ -60,13 +60,8 @@ def keyword_retriever() -> BaseRetriever:
 def fusion_retriever() -> BaseRetriever:
     index = VectorStoreIndex(nodes(), embed_model=MockEmbedding(embed_dim=4))
     members = [keyword_retriever(), index.as_retriever(similarity_top_k=2)]
-    return QueryFusionRetriever(
-        members,
-        llm=MockLLM(),
-        num_queries=1,
-        similarity_top_k=3,
-        mode="reciprocal_rerank",  # type: ignore[arg-type]
-    )
+    options: Any = {"num_queries": 1, "similarity_top_k": 3, "mode": "reciprocal_rerank"}
+    return QueryFusionRetriever(members, llm=MockLLM(), **options)
 
 
 class Failing(BaseRetriever):

@@ -101,15 +101,8 @@ TEXTS = {"q1": "Which moon has geysers?", "q2": "Who found it?", "q3": "And Mars
 
 
 def asked(query_id: str, trace: str, session: str, begin: float, **further: Any) -> dict[str, Any]:
-    return retrieval(
-        f"s{trace}",
-        TEXTS[query_id],
-        ["d"],
-        trace=trace,
-        begin=begin,
-        session__id=session,
-        **further,
-    )
+    about: dict[str, Any] = {"trace": trace, "begin": begin, "session__id": session}
+    return retrieval(f"s{trace}", TEXTS[query_id], ["d"], **about, **further)
 
 
 @pytest.fixture
@@ -118,18 +111,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_session_is_the_conversation_of_its_questions(path: Path) -> None:
-    silent = span(
-        "agent",
-        trace="t0",
-        begin=1,
-        openinference__span__kind="AGENT",
-        input__value=TEXTS["q2"],
-        gen_ai__conversation__id="c1",
-    )
-    again = asked("q1", "t3", "c2", 3)  # the last time counts
-    write_lines(
-        path, request(asked("q3", "t2", "c1", 5), asked("q1", "t1", "c1", 2), silent, again)
-    )
+    about: Any = {"openinference__span__kind": "AGENT", "input__value": TEXTS["q2"]}
+    silent = span("agent", trace="t0", begin=1, gen_ai__conversation__id="c1", **about)
+    times = [asked("q1", "t1", "c1", 2), asked("q1", "t3", "c2", 3)]  # the last time counts
+    write_lines(path, request(asked("q3", "t2", "c1", 5), times[0], silent, times[1]))
     assert read_traces(path, questions=TEXTS).metadata == {
         "q3": {"conversation": "c1"},
         "q1": {"conversation": "c2"},

@@ -74,12 +74,8 @@ def test_torn_header_is_written_anew(path: Path, length: int) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"my thesis",
-        b"my thesis\n",
-        b"my thesis\nits second line",
+        *(b"my thesis", b"my thesis\n", b"my thesis\nits second line", b"\x00\xff\n", b"[]\n"),
         b'{\n  "format": 1\n}',
-        b"\x00\xff\n",
-        b"[]\n",
         b"[" * 100_000 + b"\n",
         HEADER.replace(b"rows", b"other rows")[:-1],
         b'{"other": "format"}\nnot json\n{"torn',

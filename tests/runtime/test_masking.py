@@ -25,6 +25,8 @@ from llama_index_rag_metrics.runtime.masking import (
 )
 
 SECRET = 'zq"1/ä-secret-of-a-test'
+IN_QUERIES = ("q=x&token", "code", "sig", "secret", "auth_token", "private_token")
+IN_QUERIES += ("subscription-key", "X-Amz-Signature")
 
 
 @pytest.mark.parametrize(
@@ -41,15 +43,8 @@ SECRET = 'zq"1/ä-secret-of-a-test'
         "password=abcdefghijkl",
         "eyJabcdefghijkl.eyJabcdefghijkl.abcdefghijkl",
         "AIza" + "abcdefgh" * 4,
-        "GET https://h/s?q=x&token=abcdefghijkl",
         "GET https://h/s?key=abcdefghijkl&q=x",
-        "GET https://h/s?code=abcdefghijkl",
-        "GET https://h/s?sig=abcdefghijkl",
-        "GET https://h/s?secret=abcdefghijkl",
-        "GET https://h/s?auth_token=abcdefghijkl",
-        "GET https://h/s?private_token=abcdefghijkl",
-        "GET https://h/s?subscription-key=abcdefghijkl",
-        "GET https://h/s?X-Amz-Signature=abcdefghijkl",
+        *(f"GET https://h/s?{name}=abcdefghijkl" for name in IN_QUERIES),
         "Authorization: ApiKey abcdefghijkl",
         "Authorization: Token abcdefghijkl",
         "AccountName=me;AccountKey=abcdefghijkl==",

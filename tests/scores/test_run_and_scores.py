@@ -312,13 +312,8 @@ class TestScores:
     @pytest.mark.parametrize(
         "part",
         [
-            {"columns": {"m": [0.5]}},
-            {"name": "x"},
-            {"notes": ["x"]},
-            {"failed": {"q": "x"}},
-            {"empty": ["q"]},
-            {"excluded": {"p": "unjudged"}},
-            {"queries": {"q": "x"}},
+            *({"columns": {"m": [0.5]}}, {"name": "x"}, {"notes": ["x"]}, {"failed": {"q": "x"}}),
+            *({"empty": ["q"]}, {"excluded": {"p": "unjudged"}}, {"queries": {"q": "x"}}),
             {"metadata": {"q": {"lang": "en"}}},
         ],
         ids=lambda part: next(iter(part)),
@@ -408,9 +403,7 @@ def test_stored_scores_tell_what_live_ones_tell(matcher: str | None) -> None:
             assert list(map(str, ours.wanted)) == list(map(str, theirs.wanted))
             assert (ours.why, answer.error) == (theirs.why, expected.error)
             # of a text, the beginning is stored
-            assert list(map(str, answer.retrieved or ())) == list(
-                map(str, expected.retrieved or ())
-            )
+            assert [*map(str, answer.retrieved or ())] == [*map(str, expected.retrieved or ())]
 
 
 def test_slices_keep_their_own_questions() -> None:
@@ -441,11 +434,8 @@ def test_value_that_its_name_calls_a_secret_is_not_kept(tmp_path: Path) -> None:
     }
     run = Run({"q1": ["a"], "q2": ["x"]}, metadata=metadata)
     scores = score_rankings({"q1": ["a"], "q2": ["b"]}, run, "mrr")
-    assert scores.metadata["q1"] == {
-        "tenant": "q1",
-        "api_key": "***",
-        "login": {"password": "***", "user": "u"},
-    }
+    login = {"password": "***", "user": "u"}
+    assert scores.metadata["q1"] == {"tenant": "q1", "api_key": "***", "login": login}
     page = scores.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "hunter22" not in scores.to_json() + page
     assert Scores.from_json(scores.to_json()) == scores

@@ -51,28 +51,13 @@ def test_row_for_every_query() -> None:
         row("unjudged", None, None, "unjudged", 1, 0),
         row("barren", None, None, "no_relevant", 1, 0),
         row("empty", 0.0, 0.0, None, 0, 1),
-        row("broken", 0.0, 0.0, None, 0, 1, "timeout"),
+        row("broken", 0.0, 0.0, None, 0, 1, error="timeout"),
     ]
 
 
-def row(
-    query: str,
-    recall: float | None,
-    mrr: float | None,
-    why: str | None,
-    n: int,
-    n_relevant: int,
-    error: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "query_id": query,
-        "recall": recall,
-        "mrr": mrr,
-        "excluded": why,
-        "n_retrieved": n,
-        "n_relevant": n_relevant,
-        "error": error,
-    }
+def row(*values: Any, error: str | None = None) -> dict[str, Any]:
+    names = ("query_id", "recall", "mrr", "excluded", "n_retrieved", "n_relevant")
+    return {**dict(zip(names, values, strict=True)), "error": error}
 
 
 def test_failed_and_barren_queries_by_choice() -> None:

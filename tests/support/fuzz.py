@@ -279,14 +279,8 @@ def read_mutated_traces(rng: random.Random, folder: Path) -> None:
     for _ in range(rng.randrange(1, 8)):
         position = rng.randrange(len(lines))
         lines[position] = mutated(rng, lines[position])
-    options: dict[str, Any] = rng.choice(
-        [
-            {},
-            {"question_id": "metadata.question_id"},
-            {"questions": {"q1": "Who?"}},
-            {"match_on": "file"},
-        ]
-    )
+    known: list[Any] = [{"question_id": "metadata.question_id"}, {"questions": {"q1": "Who?"}}]
+    options: dict[str, Any] = rng.choice([{}, *known, {"match_on": "file"}])
     source: Any = lines
     if rng.random() < 0.5:
         source = folder / "valid.jsonl"

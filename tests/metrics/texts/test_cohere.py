@@ -159,17 +159,10 @@ class TestKeys:
         with pytest.raises(ScorerFailed) as caught:
             scorer.compute("rejected?", retrieved_texts=TEXTS)
         shown = [
-            repr(scorer),
-            str(scorer),
-            repr(scorer.model_dump()),
-            scorer.model_dump_json(),
-            repr(scorer.model_copy()),
-            repr(caught.value),
-            str(caught.value),
-            str(results),
-            results._repr_html_(),
-            results.scores.to_json(),
-            repr([result.model_dump_json() for result in results]),
+            *map(repr, (scorer, scorer.model_dump(), scorer.model_copy(), caught.value)),
+            *map(str, (scorer, caught.value, results)),
+            *(scorer.model_dump_json(), results._repr_html_(), results.scores.to_json()),
+            *(result.model_dump_json() for result in results),
             caplog.text,
         ]
         for text in shown:
