@@ -25,8 +25,8 @@ from llama_index_rag_metrics.runtime.masking import (
 )
 
 SECRET = 'zq"1/ä-secret-of-a-test'
-IN_QUERIES = ("q=x&token", "code", "sig", "secret", "auth_token", "private_token")
-IN_QUERIES += ("subscription-key", "X-Amz-Signature")
+IN_QUERIES = ["q=x&token", "code", "sig", "secret", "auth_token", "private_token"]
+IN_QUERIES += ["subscription-key", "X-Amz-Signature"]
 
 
 @pytest.mark.parametrize(
