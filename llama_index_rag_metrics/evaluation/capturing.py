@@ -314,13 +314,15 @@ def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     """The columns of a ranking that nodes have by themselves: scores, texts and spans."""
     scores, texts, spans = [], [], []
     for node in nodes:
-        text = node.node.get_content()
+        inner = node.node
+        # get_content() looks through the metadata, which aren't part of the text
+        text = inner.text if type(inner) is TextNode else inner.get_content()
         if not isinstance(text, str):
             expected = f"a text from get_content() of node {node.node_id!r}"
             raise InvalidInput(_RETURNED, text, expected)
         scores.append(plain_score(node.score))
         texts.append(text)
-        spans.append(node_span(node.node, text))
+        spans.append(node_span(inner, text))
     return {"scores": scores, "texts": texts, "spans": spans}
 
 

@@ -230,11 +230,11 @@ def fit_of_ids(
     dataset: RetrievalDataset, run: Run, indexed: Collection[str], *, is_said: bool
 ) -> list[str]:
     """Return what is wrong with the ids of labels, and that none was found, unless that is said."""
-    rows = []
+    rows, counts = [], []
     for query_id in dataset.queries:
         labels, ranking = dataset.relevance.get(query_id, ()), run[query_id]
         rows.append(Asked(query_id, labels, ranking.ids, ranking.texts))
-    counts = [(len(row.ids), len(row.labels), len(row.labels) - len(row.missed)) for row in rows]
+        counts.append((len(ranking.ids), len(labels), len({*labels}.intersection(ranking.ids))))
     place, ids = "the index" if indexed else "the corpus", indexed or dataset.corpus
     texts = texts_of_passages(dataset) if dataset.corpus or dataset.expected_texts else {}
     asked_at, stock = rows.__getitem__, Stock(place, ids, texts)
