@@ -138,8 +138,7 @@ def pipeline(source: Source, plan: Plan) -> Ask:
         if calls and answer.calls is not None:
             kinds = plan.postprocessor_kinds
             remedy = "Give them to the tools or engines that retrieve."
-            expected = "none for an agent"
-            raise InvalidInput("node_postprocessors", kinds, expected, remedy)
+            raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
         for call in calls:
             bundle = QueryBundle(question.query_str)
             answer.items = await within(plan.timeout, call(as_nodes(answer.items), bundle))
