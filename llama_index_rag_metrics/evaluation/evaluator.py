@@ -31,6 +31,8 @@ from .evaluating import run_evaluation
 from .evaluation_results import EvaluationResults
 from .plan import Plan
 
+_NO_LABEL = "It needs a label with a grade above 0; abstained and returned need that none has one."
+
 
 async def aevaluate(
     retriever: SourceLike | Source,
@@ -194,7 +196,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         for metric in self.metrics:
             if metric.metric_name not in results[0].metric_dict:
                 reason = f"{metric.metric_name} has no value for {shorten(query)}."
-                sentence = " ".join([reason, *results.scores.notes])
+                sentence = " ".join([reason, *(results.scores.notes or [_NO_LABEL])])
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
         return results[0]
 

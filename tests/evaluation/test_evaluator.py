@@ -207,8 +207,8 @@ class TestSingleQuery:
     def test_needs_relevance(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
         nothing: Any
-        for nothing in ([], None):
-            with pytest.raises(InvalidInput, match=r"mrr has no value for 'first\?'"):
+        for nothing in ([], None, {"d1": 0}):
+            with pytest.raises(InvalidInput, match=r"no value for 'first\?'. It needs a label"):
                 evaluator.evaluate("first?", nothing)
 
     def test_refuses_arguments_that_would_be_ignored(self) -> None:
