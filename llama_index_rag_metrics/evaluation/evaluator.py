@@ -174,9 +174,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
-        """Evaluate one query; its twin `evaluate` isn't awaited.
-
-        An error of the retriever, or no value of a metric, is raised.
+        """Evaluate one query, all errors are raised; its twin `evaluate` isn't awaited.
 
         Args:
             query: the query.
