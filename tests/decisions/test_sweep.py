@@ -92,12 +92,8 @@ def split(text: str) -> list[str]:
 
 def test_quality_and_cost_of_every_configuration() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
-    assert [configuration.name for configuration in swept] == [
-        "share=2, top_k=1",
-        "share=2, top_k=3",
-        "share=9, top_k=1",
-        "share=9, top_k=3",
-    ]
+    names = ["share=2, top_k=1", "share=2, top_k=3", "share=9, top_k=1", "share=9, top_k=3"]
+    assert [configuration.name for configuration in swept] == names
     alone = evaluate(Builder()(9, 3), DATASET, ["recall@3", "mrr"])
     assert swept["share=9, top_k=3"].mean("mrr") == alone.scores.means["mrr"]
     # 10 words a document: 3 documents, 30 tokens

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ pytest.importorskip("polars", reason="the extra batch isn't installed")
 
 def scores_of(run: Run) -> dict[str, list[float | None]]:
     return {query_id: list(ranking.scores or []) for query_id, ranking in run.items()}
+
+
+def error_of(path: Path, text: str) -> str:
+    """What is wrong with a run of this text, after the name of its file."""
+    path.write_text(text)
+    with pytest.raises(FileFormatError) as caught:
+        read_run(path)
+    file, _, error = str(caught.value).partition(", ")
+    assert file == str(path)
+    return error
 
 
 # trec_eval's rules: 2.0 first; among the three 1.0 the highest id, b over a over A, by bytes
@@ -76,11 +87,8 @@ BAD_RUNS = [
 
 @pytest.mark.parametrize(("line", "wording"), BAD_RUNS)
 def test_bad_line_of_a_run_ends_the_reading(tmp_path: Path, line: str, wording: str) -> None:
-    path = tmp_path / "run.txt"
-    path.write_text(f"ok Q0 d1 1 0.5 t\n{line}\nok Q0 d2 2 0.7 t\n")
-    with pytest.raises(FileFormatError) as caught:
-        read_run(path)
-    assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
+    error = error_of(tmp_path / "run.txt", f"ok Q0 d1 1 0.5 t\n{line}\nok Q0 d2 2 0.7 t\n")
+    assert error.startswith(f"line 2: expected {wording}")
 
 
 def test_numbers_of_records_are_those_of_trec(tmp_path: Path) -> None:
@@ -143,11 +151,8 @@ CSV_ERRORS = [
 
 @pytest.mark.parametrize(("text", "line", "wording"), CSV_ERRORS)
 def test_errors_in_csv_runs(tmp_path: Path, text: str, line: int, wording: str) -> None:
-    path = tmp_path / "run.csv"
-    path.write_text(text)
-    with pytest.raises(FileFormatError) as caught:
-        read_run(path)
-    assert str(caught.value).startswith(f"{path}, line {line}: expected {wording}")
+    error = error_of(tmp_path / "run.csv", text)
+    assert error.startswith(f"line {line}: expected {wording}")
 
 
 JSONL_ERRORS = [
@@ -172,11 +177,9 @@ JSONL_ERRORS = [
 
 @pytest.mark.parametrize(("line", "wording"), JSONL_ERRORS)
 def test_errors_in_jsonl_runs(tmp_path: Path, line: str, wording: str) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_text(f'{{"query_id": "ok", "retrieved_ids": ["a"]}}\n{line}\n')
-    with pytest.raises(FileFormatError) as caught:
-        read_run(path)
-    assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
+    first = '{"query_id": "ok", "retrieved_ids": ["a"]}'
+    error = error_of(tmp_path / "run.jsonl", f"{first}\n{line}\n")
+    assert error.startswith(f"line 2: expected {wording}")
 
 
 QRELS_TEXTS = {
@@ -196,12 +199,8 @@ QRELS_TABLES = {
 @pytest.mark.parametrize(
     ("text", "ending"),
     [
-        *(
-            (text, ending)
-            for text in QRELS_TEXTS.values()
-            for ending in (".tsv", ".txt", ".tsv.gz")
-        ),
-        *((text, ending) for text in QRELS_TABLES.values() for ending in (".tsv", ".tsv.gz")),
+        *product(QRELS_TEXTS.values(), (".tsv", ".txt", ".tsv.gz")),
+        *product(QRELS_TABLES.values(), (".tsv", ".tsv.gz")),
     ],
 )
 def test_qrels_in_columns_are_told_apart(tmp_path: Path, text: str, ending: str) -> None:

@@ -312,11 +312,8 @@ def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
             with session(name, session_id) if session_id else nullcontext():
                 keyword_retriever().retrieve(QUERIES[query_id])
     run = read_traces(source(path), questions=dataset())
-    assert run.metadata == {
-        "q2": {"conversation": "c1"},
-        "q3": {"conversation": "c2"},
-        "q1": {"conversation": "c1"},
-    }
+    first, second = {"conversation": "c1"}, {"conversation": "c2"}
+    assert run.metadata == {"q2": first, "q3": second, "q1": first}
     # a conversation is one cluster
     clusters = clusters_of(None, ["q1", "q2", "q3"], run.metadata)
     assert clusters is not None

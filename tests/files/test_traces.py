@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.runs import ids_of
 from support.telemetry import openinference, request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, read_traces, score_rankings
@@ -87,7 +88,7 @@ class TestSessions:
         other = retrieval("r", "y", [], trace="t2")
         write_lines(path, request(hidden, other))
         run = read_traces(path)
-        assert {query_id: ranking.ids for query_id, ranking in run.items()} == {"t2": []}
+        assert ids_of(run) == {"t2": []}
         assert run.notes == (
             "questions left out: a retrieval has no documents (was recording them turned off?): 1",
         )
@@ -333,10 +334,7 @@ class TestQuestions:
         queries = {"q1": "Which planet?", "q2": "What of Saturn?", "q3": "Which planet?"}
         run = read_traces(path, questions=RetrievalDataset(queries=queries))
         # both questions of that text; what was asked on the way to it isn't a question by itself
-        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
-            "q1": ["a", "b"],
-            "q3": ["a", "b"],
-        }
+        assert ids_of(run) == {"q1": ["a", "b"], "q3": ["a", "b"]}
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
         assert run.notes == TestRewrittenSearches.LOST
 
@@ -415,11 +413,8 @@ class TestDocuments:
 
     def test_scores_that_are_no_numbers(self, path: Path) -> None:
         strange = retrieval("r", "x", ["a", "b"])
-        for pair, value in zip(
-            [pair for pair in strange["attributes"] if pair["key"].endswith("score")],
-            [{"doubleValue": "NaN"}, {"intValue": "3"}],
-            strict=True,
-        ):
+        pairs = [pair for pair in strange["attributes"] if pair["key"].endswith("score")]
+        for pair, value in zip(pairs, [{"doubleValue": "NaN"}, {"intValue": "3"}], strict=True):
             pair["value"] = value
         write_lines(path, request(strange))
         assert read_traces(path)["t1"].scores == [None, 3.0]
@@ -478,17 +473,14 @@ class TestDialects:
 
 class TestFiles:
     def test_gzip_whole_files_and_blank_lines(self, path: Path, tmp_path: Path) -> None:
-        lines = [
-            request(retrieval("r1", "x", ["a"])),
-            request(retrieval("r2", "y", ["b"], trace="t2")),
-        ]
+        second = request(retrieval("r2", "y", ["b"], trace="t2"))
+        lines = [request(retrieval("r1", "x", ["a"])), second]
         expected = read_traces(write_lines(path, *lines))
         packed = tmp_path / "packed.jsonl.gz"
         packed.write_bytes(gzip.compress(path.read_bytes().replace(b"\n", b"\r\n\r\n")))
         assert read_traces(packed) == expected
-        whole = {
-            "resourceSpans": [resource for line in lines for resource in line["resourceSpans"]]
-        }
+        resources = [resource for line in lines for resource in line["resourceSpans"]]
+        whole = {"resourceSpans": resources}
         pretty, dense = tmp_path / "pretty.json", tmp_path / "dense.json"
         pretty.write_text(json.dumps(whole, indent=2))
         dense.write_text(json.dumps(whole))

@@ -27,12 +27,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nodes_all_answer_their_questions() -> None:
     dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT)
-    assert list(dataset.queries.values()) == [
-        "What is text 0?",
-        "Why text 0?",
-        "What is text 1?",
-        "Why text 1?",
-    ]
+    questions = ["What is text 0?", "Why text 0?", "What is text 1?", "Why text 1?"]
+    assert list(dataset.queries.values()) == questions
     assert list(dataset.relevance.values()) == [["n0"], ["n0"], ["n1"], ["n1"]]
     assert dataset.corpus == {"n0": "text 0", "n1": "text 1"}
     assert dataset.notes == []

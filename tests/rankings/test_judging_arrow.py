@@ -178,6 +178,9 @@ def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
     assert_same_bits(judge_table(frame), judge([[], None], [[], []]))
 
 
+ONE: dict[str, Any] = {"retrieved_ids": [["a"]], "expected_ids": [["a"]]}
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -195,21 +198,15 @@ def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
             "grades of row 0: expected a list of 2, one for each that is expected, got [1.0]",
         ),
         (
-            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [1.0]},
+            {**ONE, "grades": [1.0]},
             "grades of row 0: expected a list of 1, one for each that is expected, got 1.0",
         ),
         (
-            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "error": [False]},
+            {**ONE, "error": [False]},
             "column error: expected texts, null where the retriever answered, got 'Boolean'",
         ),
-        (
-            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [[float("nan")]]},
-            "grade of 'a' of row 0: expected a finite number",
-        ),
-        (
-            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [["high"]]},
-            "grade of 'a' of row 0: expected a finite number",
-        ),
+        ({**ONE, "grades": [[float("nan")]]}, "grade of 'a' of row 0: expected a finite number"),
+        ({**ONE, "grades": [["high"]]}, "grade of 'a' of row 0: expected a finite number"),
         (
             {"retrieved_ids": [["a"]], "expected_ids": [["a", "a"]], "grades": [[1.0, 2.0]]},
             "grades of row 0: expected one for 'a', which is repeated",
@@ -229,9 +226,8 @@ def test_ids_of_different_types() -> None:
 
 @pytest.mark.parametrize("column", ["retrieved_ids", "expected_ids"])
 def test_table_without_a_column_of_ids_is_refused_by_its_name(column: str) -> None:
-    frame = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]}).drop(column)
     with pytest.raises(InvalidInput, match=f"a column {column}"):
-        score_table(frame, "mrr")
+        score_table(pl.DataFrame(ONE).drop(column), "mrr")
 
 
 IDS = [["x", "b"], None]
