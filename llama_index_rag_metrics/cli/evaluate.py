@@ -102,7 +102,7 @@ def run_evaluate(
             raise unknown_key("--slice", key, questions.metadata)
     depth = top_k or retrieval_depth(metrics)
     specs = dict.fromkeys(retriever)
-    names = named_apart([spec.rpartition(":")[2] for spec in specs], [*specs])
+    names = named_apart([spec.rpartition(":")[2] for spec in specs], list(specs))
     retrievers, journals = {}, {}
     for name, spec in zip(names, specs, strict=True):
         retrievers[name] = as_source(retriever_of(spec, questions, depth))
@@ -136,7 +136,7 @@ def run_evaluate(
 
 def named_apart(names: Sequence[str], paths: Sequence[object]) -> list[str]:
     """The names, or where two are the same, the paths, if each has one."""
-    if len({*names}) == len(names) or len(paths) != len(names):
+    if len(set(names)) == len(names) or len(paths) != len(names):
         return list(names)
     return list(map(str, paths))
 

@@ -27,7 +27,7 @@ def run_metrics(
     from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
     from llama_index_rag_metrics.report.terminal import Trimmed
 
-    entries = [*METRICS.values()]
+    entries = list(METRICS.values())
     if name is not None:
         entry_name = ALIASES.get(name, name)
         if entry_name not in METRICS:

@@ -50,14 +50,14 @@ def run_score(
     from llama_index_rag_metrics.scores.scores import json_of
 
     stored = StoredFiles(qrels, dataset, options.columns_of(columns), question_id)
-    metrics, paths = chosen_metrics(metric), [*dict.fromkeys(runs)]
+    metrics, paths = chosen_metrics(metric), list(dict.fromkeys(runs))
     scored = [stored.scores(path, metrics, min_score) for path in paths]
     names = named_apart([scores.name for scores in scored], paths)
     systems = {name: scores.replace(name=name) for name, scores in zip(names, scored, strict=True)}
     report = report_of(systems)
     if html is not None:
         write_page(report, html)
-    show_report(report, json_of([*systems.values()]), json)
+    show_report(report, json_of(list(systems.values())), json)
     fail_if(any(scores.failed for scores in scored))
 
 

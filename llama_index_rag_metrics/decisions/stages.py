@@ -205,7 +205,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         failed: dict[tuple[str, ...], System] = {}
         for system in self._systems:
             failed.setdefault(tuple(system.scores.failed), system)
-        return with_failures(statements, [*failed.values()], self._metric)
+        return with_failures(statements, list(failed.values()), self._metric)
 
 
 def _lost_passage(
@@ -320,7 +320,7 @@ class _StageAsk:
         source, timeout = self._evaluation.source, self._evaluation.plan.timeout
         begin = perf_counter()
         answer = await ask_captured(source, question, timeout)
-        notes, nodes = [*answer.notes], answer.nodes()
+        notes, nodes = list(answer.notes), answer.nodes()
         seconds = perf_counter() - begin
         self._keep(whereabouts.RETRIEVER, question, nodes, seconds)
         for stage, call in self._calls.items():

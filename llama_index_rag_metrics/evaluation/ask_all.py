@@ -226,7 +226,7 @@ class _Asking:
 
     @property
     def notes(self) -> list[str]:
-        notes = [*self.reader.notes]
+        notes = list(self.reader.notes)
         if n := self.n_without:
             notes.append(_WITHOUT.format(counted(n, "question was", "questions were")))
         if self.journal is not None and self.n_kept:
@@ -290,7 +290,7 @@ class AnswerReader:
         self.notes.update(dict.fromkeys(answer.notes))
         is_by_id = answer.calls is None and self._match_on in (NODE_ID, REF_DOC_ID)
         if is_by_id and set(map(type, answer.items)) == {str}:
-            ids = [*map(str, answer.items)]
+            ids = list(map(str, answer.items))
             self.labels.see(ids, zip(repeat(NODE_ID), ids))
             return self._ranking_of_ids(ids, answer.seconds)
         nodes = answer.nodes()

@@ -128,7 +128,7 @@ class Evaluation:
         by_metric: dict[str, Matched] = {}
         if plan.matcher is not None:
             matched = await in_thread(match_run, run, dataset, plan.matcher)
-            matches = [*(matched.repeats or [matched])]
+            matches = list(matched.repeats or [matched])
             for metric in plan.metrics:
                 if getattr(metric, "recognises", True):
                     by_metric[metric.metric_name] = matched
@@ -141,7 +141,7 @@ class Evaluation:
         note = await self._label_note(runs[0], matches)
         self._warn(note, runs)
         fit, absent = self._fit(runs[0], matches, note)
-        notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
+        notes = list(filter(None, [*graders_of_metrics(plan.computed), *fit, note]))
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
@@ -216,7 +216,7 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     n_relevant = n_by_id = n_under_others = 0
     texts: set[str] = set()
     for query_id in query_ids:
-        relevant = {*matched.relevance.get(query_id, ())}
+        relevant = set(matched.relevance.get(query_id, ()))
         by_id = relevant.intersection(run[query_id].ids)
         under_others = relevant.intersection(matched.run[query_id].ids) - by_id
         n_relevant += len(relevant)
@@ -333,7 +333,7 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
         for metric in scores_by_id:
             columns[metric] = dict(scores_by_id.by_query(metric))
         scores = scores.join(columns, order=list(columns))
-    notes = [*scores.notes]
+    notes = list(scores.notes)
     if SPANS in needs_of(members):
         spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))
         if n := spans.count(None):

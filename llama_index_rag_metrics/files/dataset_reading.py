@@ -124,7 +124,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
         if relevance is not None:
             parts["relevance"][query_id] = relevance
         if (texts := fields.value(values, "expected_texts")) is not None:
-            is_joined = isinstance(texts, str) and not {*row}.isdisjoint(_OF_GOLDENS)
+            is_joined = isinstance(texts, str) and not set(row).isdisjoint(_OF_GOLDENS)
             location.check(not (is_joined and "|" in texts), _JOINED, texts)
             parts["expected_texts"][query_id] = read_texts(texts, location)
         if not fields.has(values, "retrieved_ids"):
@@ -134,7 +134,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
         values.pop(GRADED_BY, None)
         parts["metadata"][query_id] = _metadata(values)
     if absent and columns:
-        expected = f"a column that the questions have, of {join_first([*columns], 10)}"
+        expected = f"a column that the questions have, of {join_first(list(columns), 10)}"
         raise InvalidInput("columns", absent.pop(), expected)
     return parts
 

@@ -212,10 +212,10 @@ class _RunReader:
             repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
         columns: list[list[float]] = []
         for passages in self._passages.values() if self._order == "score" else ():
-            scores: list[Any] = [*dict(passages.values()).values()]
+            scores: list[Any] = list(dict(passages.values()).values())
             if scores in (sorted(scores), sorted(scores, reverse=True)):  # by rank, as it seems
                 columns.append(scores)
-        notes = [*_turned_round(columns)]
+        notes = list(_turned_round(columns))
         run = Run(runs[0], name=name, queries=self._queries, notes=notes, repeats=repeats)
         run.label_notes = run.notes
         run.is_log = self._is_log
@@ -241,7 +241,7 @@ def _ranking(value: Any, location: Location) -> Ranking:
 
 def _by_score(scores: Mapping[str, float]) -> Ranking:
     pairs = sorted(zip(scores.values(), scores, strict=True), reverse=True)
-    return Ranking([*map(itemgetter(1), pairs)], [*map(itemgetter(0), pairs)])
+    return Ranking(list(map(itemgetter(1), pairs)), list(map(itemgetter(0), pairs)))
 
 
 class _QrelsReader:
@@ -335,7 +335,7 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
-    notes = [*_turned_round(map(list, map(dict.values, scores.values())))]
+    notes = list(_turned_round(map(list, map(dict.values, scores.values()))))
     if like_rows:
         notes.append(_LIKE_ROWS.format(n=len(like_rows), first=shorten(like_rows[0].decode())))
     return map_values(_by_score, scores), tag, notes

@@ -216,7 +216,7 @@ def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relev
     location.check(labels is None or len(lengths) == 1, _EACH_ONCE, [labels, grades, spans])
     with location.expecting(_EACH_ONCE, InvalidInput):
         if labels is None:
-            return Relevance(spans=[*filter(None, places or ())], grades=numbers)
+            return Relevance(spans=list(filter(None, places or ())), grades=numbers)
         relevance = Relevance(dict(zip(ids, numbers or [1.0] * len(ids), strict=True)))
         if places is None:
             return relevance
@@ -261,7 +261,7 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
     record: dict[str, Any] = {"query_id": query_id, "expected_ids": relevance.to_plain()}
     if relevance.alternatives is None:
         grades, spans = relevance.grades, relevance.spans
-        record |= {"expected_ids": [*grades], "grades": [*grades.values()]}
+        record |= {"expected_ids": list(grades), "grades": list(grades.values())}
         if spans is not None:
             record["expected_spans"] = _plain("spans", map(spans.get, grades))
     if model := getattr(relevance, GRADED_BY, ""):
@@ -313,7 +313,7 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
     if repeat == 1:
         del record[REPEAT]
     if ranking.calls is not None:
-        record[CALLS] = [*map(_plain_columns, ranking.calls)]
+        record[CALLS] = list(map(_plain_columns, ranking.calls))
     return record
 
 
@@ -328,7 +328,7 @@ def _plain_columns(items: Ranking) -> dict[str, Any]:
 
 def _plain(name: str, value: Any) -> Any:
     if name == "scores":
-        return [*map(plain_score, value)]
+        return list(map(plain_score, value))
     if name == "spans":
         return [span and Span(*span)._asdict() for span in value]
     return value if isinstance(value, (str, Real)) else list(value)

@@ -190,8 +190,8 @@ class RetrievalDataset:
                 id_=document_id,
                 text=self.indexed_text(document_id),
                 metadata=metadata,
-                excluded_embed_metadata_keys=[*metadata],
-                excluded_llm_metadata_keys=[*metadata],
+                excluded_embed_metadata_keys=list(metadata),
+                excluded_llm_metadata_keys=list(metadata),
             )
             nodes.append(node)
         return nodes
@@ -289,14 +289,14 @@ def unread_labels(dataset: RetrievalDataset) -> list[str]:
     columns = dict.fromkeys(chain.from_iterable(dataset.metadata.values()))
     if dataset.relevance or dataset.expected_texts or not columns:
         return []
-    names = join_first([*columns], _COLUMNS_SHOWN)
+    names = join_first(list(columns), _COLUMNS_SHOWN)
     return [_LABELS_IN.format(questions=questions(len(dataset)), columns=names)]
 
 
 def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
     if not part:
         return ""
-    return f"{len(part):,} of {len(total):,} {remark}: {join_first([*map(repr, sorted(part))])}"
+    return f"{len(part):,} of {len(total):,} {remark}: {join_first(list(map(repr, sorted(part))))}"
 
 
 def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:

@@ -131,21 +131,21 @@ def plain(value: Any) -> Any:
         return map_values(plain, value)
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, (list, tuple)):
-        return [*map(plain, value)]
+        return list(map(plain, value))
     is_missing = type(value).__name__ == "NAType" or value != value  # noqa: PLR0124
     return None if is_missing else value
 
 
 def _has_headings(path: Path, fields: Fields) -> bool:
     _, line = next(read_lines(path), (None, ""))
-    names = [*map(str.strip, line.split("\t"))]
+    names = list(map(str.strip, line.split("\t")))
     return fields.has(names, "query_id") or fields.has(names, "query")
 
 
 def _table_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
     cells_of_rows = _cells(path, kind)
     location, cells = next(cells_of_rows, (Location(str(path), 1), []))
-    headings = [*map(str.strip, cells)]
+    headings = list(map(str.strip, cells))
     location.check(len(headings) != 1 or ";" not in headings[0], _SEMICOLONS, "".join(headings))
     named = [name for name in headings if name not in _INDEX]
     location.check(len(named) == len(set(named)), "every column once", headings)

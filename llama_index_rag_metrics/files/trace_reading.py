@@ -347,7 +347,7 @@ def _calls(
                 with_documents.add(span)
                 around_them.update(span.outer)
     for span in sorted(rerankings, key=lambda step: step.started):
-        retrieval = _retrieval_of(span, [*steps])
+        retrieval = _retrieval_of(span, list(steps))
         if span.retrieved is None:
             # a postprocessor calls others: of these, one with documents is enough
             is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
@@ -375,7 +375,7 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
             fitting.append(span)
 
     def nearness(span: TraceSpan) -> tuple[int, float]:
-        return len({*span.outer} & {*reranking.outer}), span.started
+        return len(set(span.outer) & set(reranking.outer)), span.started
 
     return max(fitting, key=nearness, default=None)
 

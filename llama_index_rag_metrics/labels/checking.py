@@ -228,7 +228,7 @@ def check_labels(
         if finding.kind != "kept" and not _needs_no_id(label, finding):
             findings.append(finding)
     findings += _repeats(dataset, relevance)
-    findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
+    findings.sort(key=lambda finding: list(KINDS).index(finding.kind))
     notes = _notes([label for label in distinct if label.has_id], passages, match_on)
     counts = len(distinct), len(passages.texts)
     return LabelFindings(findings, *counts, notes, dataset.queries, dataset.name)
@@ -246,7 +246,7 @@ def follow(
         template = KINDS[outcome.fate].sentence
         if outcome.fate == "lost" and not label.text:
             template = _UNKNOWN
-        words = {"where": join_first([*map(repr, outcome.ids)]), "id": label.id}
+        words = {"where": join_first(list(map(repr, outcome.ids))), "id": label.id}
         sentence = template.format(percent=whole_percent(outcome.score), **words)
         new_text = "".join(finder.passages.texts[key] for key in outcome.ids[:1])
         details = outcome.new_ids, outcome.score, outcome.by, label.text, new_text
@@ -265,7 +265,7 @@ def _repeats(dataset: RetrievalDataset, relevance: Mapping[str, Relevance]) -> I
         twin = id_of.setdefault(letters(question), query_id)
         if twin == query_id or not letters(question):
             continue
-        disputed = {*relevance.get(query_id, ())} ^ {*relevance.get(twin, ())}
+        disputed = set(relevance.get(query_id, ())) ^ set(relevance.get(twin, ()))
         kind: Kind = "contradicting" if disputed else "repeated"
         words = {"twin": twin, "labels": join_first(sorted(disputed))}
         yield Finding(kind, "", (query_id, twin), KINDS[kind].sentence.format(**words))

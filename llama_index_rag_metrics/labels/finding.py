@@ -246,7 +246,7 @@ def share(cover: Cover) -> float:
 
 
 def _together(covers: Iterable[Cover]) -> Cover:
-    arrays = [*covers]
+    arrays = list(covers)
     return np.logical_or.reduce(arrays) if arrays else np.zeros(1, np.bool_)
 
 
@@ -258,11 +258,11 @@ class Lookup:
     """
 
     def __init__(self, texts: Sequence[str], passages: Mapping[str, str]) -> None:
-        self._passages, self._ids = passages, [*passages]
+        self._passages, self._ids = passages, list(passages)
         text_prints = [_fingerprints(block)[1] for block in _blocks(texts)]
         vocabulary = np.append(np.unique(np.concatenate(text_prints)), _NO_RUN)
         owners, prints = [], []
-        for number, block in enumerate(_blocks([*passages.values()])):
+        for number, block in enumerate(_blocks(list(passages.values()))):
             owner, hashes = _fingerprints(block)
             is_shared = vocabulary[np.searchsorted(vocabulary, hashes)] == hashes
             owners.append(owner[is_shared] + number * _BLOCK)

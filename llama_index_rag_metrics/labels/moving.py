@@ -76,7 +76,7 @@ def move_labels(
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, old_relevance)
     found_labels = dict(follow(labels, Finder(passages, labels.values(), threshold)))
-    findings = [*found_labels.values()]
+    findings = list(found_labels.values())
     relevance = {}
     for query_id, old in old_relevance.items():
         new_ids = {item: found_labels[labels[query_id, item]].new_ids for item in old.grades}

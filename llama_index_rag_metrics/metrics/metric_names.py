@@ -196,7 +196,7 @@ def metrics(
             remedy = "Drop one, or give it other parameters: they are part of the name."
             raise InvalidInput("metrics", own_name, "each name once", remedy)
         resolved[own_name] = entry
-    return [*resolved.values()]
+    return list(resolved.values())
 
 
 def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:

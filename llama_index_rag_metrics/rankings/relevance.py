@@ -114,7 +114,7 @@ class Relevance(list[str]):
     def _to_arguments(self) -> dict[str, Any]:
         """The arguments that make the same relevance, as JSON holds them."""
         arguments: dict[str, Any] = {}
-        groups = [*map(list, self.alternatives or ())]
+        groups = list(map(list, self.alternatives or ()))
         if self.facet_names is not None:
             arguments["facets"] = dict(zip(self.facet_names, groups, strict=True))
             weights = zip(self.facet_names, self.weights or (), strict=True)

@@ -101,7 +101,7 @@ class Ranking:
             return self
         columns = item_columns(self)
         for name, column in columns.items():
-            columns[name] = [*compress(column, is_kept)]
+            columns[name] = list(compress(column, is_kept))
         return replace(self, **columns)
 
 
@@ -135,7 +135,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
         if answered and not any(column is None for column in per_call):
-            columns[name] = [*chain.from_iterable(per_call)]
+            columns[name] = list(chain.from_iterable(per_call))
     if len(answered) != 1:
         columns["scores"] = None
     latencies = [call.latency for call in calls]
@@ -225,7 +225,7 @@ class Run(Mapping[str, Ranking]):
     @property
     def every_ranking(self) -> list[Ranking]:
         """All rankings, of every time that a question was asked."""
-        return [*chain.from_iterable(run.values() for run in self.repeats or [self])]
+        return list(chain.from_iterable(run.values() for run in self.repeats or [self]))
 
     @property
     def depth(self) -> int:

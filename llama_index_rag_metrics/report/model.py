@@ -256,7 +256,7 @@ class Records:
     @classmethod
     def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
         """The columns of these names, of objects that have such attributes."""
-        return cls({name: [*map(attrgetter(name), rows)] for name in names})
+        return cls({name: list(map(attrgetter(name), rows)) for name in names})
 
     @property
     def rows(self) -> Iterable[tuple[Any, ...]]:
@@ -282,8 +282,8 @@ class Report:
     records: Records = field(default=Records({}), repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", [*filter(attrgetter("rows"), self.tables)])
-        object.__setattr__(self, "listings", [*filter(attrgetter("queries"), self.listings)])
+        object.__setattr__(self, "tables", list(filter(attrgetter("rows"), self.tables)))
+        object.__setattr__(self, "listings", list(filter(attrgetter("queries"), self.listings)))
 
     @property
     def failures_title(self) -> str:

@@ -131,7 +131,7 @@ def _points(figure: Figure) -> _Plot:
     metrics = list(dict.fromkeys(str(mark.y) for mark in marks))
     names = [_cut(one_line(series.name)) for series in figure.series]
     if len(names) == 1:
-        names = [*map(_cut, metrics)]
+        names = list(map(_cut, metrics))
     plot = _Plot(figure, 0, _width(names) + 14)
     values: list[float | None] = [0.0] * figure.has_zero_line
     for mark in marks:
@@ -224,7 +224,7 @@ def _axes(plot: _Plot, least: float = 0) -> tuple[_Scale, _Scale]:
 
 
 def _marks_of(figure: Figure) -> list[Mark]:
-    return [*chain.from_iterable(series.marks for series in figure.series)]
+    return list(chain.from_iterable(series.marks for series in figure.series))
 
 
 def _cut(name: str, most: int = _NAME_CHARACTERS) -> str:

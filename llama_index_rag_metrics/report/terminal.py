@@ -152,7 +152,7 @@ def _fitting(
 ) -> tuple[int, list[int]]:
     """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
     cells = map(_widest, zip(*texts, strict=True))
-    columns = [*zip(cells, map(cell_len, heads), strict=True)]
+    columns = list(zip(cells, map(cell_len, heads), strict=True))
     gap, widths = 0, list[int]()
     for gap, head_width in _TIGHTER:
         limit = max(1, room - gap - _DIVIDER)

@@ -123,13 +123,13 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     distinct = list(dict.fromkeys(ids))
     short = [one_line(_RANDOM.sub(lambda match: f"{match[0][:8]}…", name)) for name in distinct]
     if len(set(short)) < len(distinct):
-        short = [*map(one_line, distinct)]
+        short = list(map(one_line, distinct))
     return dict(zip(distinct, short, strict=True))
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names in words, the last ones as a number."""
-    words = [*map(one_line, map(str, names))]
+    words = list(map(one_line, map(str, names)))
     if len(words) > most:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]
     if len(words) < 2:
@@ -151,5 +151,5 @@ def by_holder(pairs: Iterable[tuple[str, str]], n: int) -> list[str]:
         if len(names) == n:
             lines.append(text)
         else:
-            lines.append(f"{listed([*names])}: {text}")
+            lines.append(f"{listed(list(names))}: {text}")
     return lines

@@ -94,10 +94,10 @@ Ids compare exactly: write them alike on both sides
         sample = Random(5).sample(range(len(missed)), min(_SAMPLE, len(missed)))
         if not _spelling_note([asked_at(int(missed[n])) for n in sample], stock):
             return []
-    rows = [*map(asked_at, range(n_questions))]
+    rows = list(map(asked_at, range(n_questions)))
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]
     notes.append(_reused_note(rows, stock) or _moved_note(rows, stock))
-    return [*filter(None, notes)]
+    return list(filter(None, notes))
 
 
 def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -227,11 +227,11 @@ _CUT_NUMBER, _FIRST_NUMBER = re.compile(r"\d\0\d"), re.compile(r"(the suffix '\D
 
 def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
     """Ids by the letters and digits that all spellings of one share, but perhaps others, too."""
-    texts = [*map(str, ids)]
+    texts = list(map(str, ids))
     joint = "\n".join(texts)
     if not joint.isascii() or "%" in joint or joint.count("\n") >= len(texts):
         for step in _STEPS.values():
-            texts = [*map(step, texts)]
+            texts = list(map(step, texts))
         joint = "\n".join(texts)
     by_letters: dict[str, list[str]] = defaultdict(list)
     for letters, item in zip(joint.translate(_CHANGEABLE).lower().split("\n"), ids, strict=False):
@@ -321,7 +321,7 @@ def _affix(label: str, item: str) -> str:
     differences = []
     for word, place in (("prefix", 0), ("suffix", 2)):
         affixes = dict.fromkeys(parts[place] for parts in ends)
-        texts = [*map(shorten, filter(None, affixes))]
+        texts = list(map(shorten, filter(None, affixes)))
         if len(affixes) > 1:
             differences.append(f"the {word}{'es' * (len(texts) - 1)} {' and '.join(texts)}")
     return " and ".join(differences)

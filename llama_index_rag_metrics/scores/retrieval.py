@@ -63,7 +63,7 @@ class Retrieval:
             "absent": sorted(map(str, self.absent)),
             "min_score": self.run.min_score,
         }
-        for matched in [*self.matched.values()][:1]:  # there is one matcher
+        for matched in list(self.matched.values())[:1]:  # there is one matcher
             passages: dict[str, dict[str, Any]] = defaultdict(dict)
             for query_id, members in picked(matched.passages, self.run).items():
                 for item, passage in members.items():  # a span has but three parts
@@ -119,7 +119,7 @@ def _trimmed(items: R) -> R:
         texts += [""] * (len(items.ids) - len(texts))
     calls = None
     if items.calls is not None:
-        calls = [*map(_trimmed, items.calls)]
+        calls = list(map(_trimmed, items.calls))
     return replace(items, texts=texts, calls=calls, scores=None, latency=None)
 
 

@@ -134,7 +134,7 @@ def score_rankings(
         scores = of_repeats(parts).replace(retrieval=retrieval)
     else:
         scores = score(labels, run, options)
-    notes = [*scores.notes]
+    notes = list(scores.notes)
     if not_asked:
         n_labelled = len(present(expected))
         notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=n_labelled))
@@ -166,8 +166,8 @@ def score_with(
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
     batch = score_batch(judged, metrics, options, _known(relevance), _known(errors), asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    of_labels, notes = [*graders_of_labels(relevance), *run.label_notes], [*run.notes]
-    of_order = [*order_notes(rankings, are_stored=options.checks_ids)]
+    of_labels, notes = [*graders_of_labels(relevance), *run.label_notes], list(run.notes)
+    of_order = list(order_notes(rankings, are_stored=options.checks_ids))
     mismatch = ""
     if options.checks_ids and isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         mismatch = questions_apart(expected, retrieved)
@@ -195,7 +195,7 @@ def score_with(
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=run.name,
-        notes=[*dict.fromkeys([*of_labels, *notes])],
+        notes=list(dict.fromkeys([*of_labels, *notes])),
         label_notes=of_labels,
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
@@ -289,7 +289,7 @@ def of_repeats(repeats: Iterable[Scores]) -> Scores:
         metadata=_merged(parts, "metadata"),
         repeats=parts,
     )
-    return scores.replace(notes=[*_notes_on_runs(scores, n_asked, n_failed)])
+    return scores.replace(notes=list(_notes_on_runs(scores, n_asked, n_failed)))
 
 
 def _in_every_run(n_times: Mapping[str, int], n_asked: Mapping[str, int]) -> list[str]:

@@ -188,7 +188,7 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
         if column not in columns:
             raise InvalidInput("table", columns, f"a column {column}")
     names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
-    selected = table.select([*names_read])
+    selected = table.select(list(names_read))
     return selected if is_polars else arrow.frame_of(selected)
 
 

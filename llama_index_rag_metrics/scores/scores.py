@@ -207,8 +207,9 @@ class Scores(Reportable):
 
     def intervals(self, *, confidence: float = 0.95) -> dict[str, MeanInterval]:
         """Metric name to its mean with an interval of this confidence; conversations are units."""
-        columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
-        limits = [*map(limits_of, self.columns)]
+        shape = len(self.columns), len(self.query_ids)
+        columns = np.reshape(list(self.columns.values()), shape).T
+        limits = list(map(limits_of, self.columns))
         clusters = None
         if self.metadata:
             clusters = clusters_of(None, self.query_ids, self.metadata)
@@ -375,6 +376,6 @@ def read_json(path: Path) -> dict[str, Scores]:
 
 def name_among(name: str, names: Collection[str]) -> str:
     if name not in names:
-        expected = f"a metric that was scored: {join_first([*names], 10)}"
+        expected = f"a metric that was scored: {join_first(list(names), 10)}"
         raise InvalidInput("metric", name, expected)
     return name

@@ -307,7 +307,7 @@ def shortfalls(
     if n < 2:
         return Shortfalls(np.full(systems, math.inf))
     at_most, times = np.zeros(systems), 0.0
-    flipped = np.concatenate([*flipped_sums(centred)])
+    flipped = np.concatenate(list(flipped_sums(centred)))
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
     leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)

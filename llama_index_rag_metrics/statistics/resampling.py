@@ -161,4 +161,4 @@ def _distinct_columns(units: Units, family: IntArray) -> IntArray:
         if len(changes) and changes[0] < 0:
             column = -column + 0.0
         position_of.setdefault(column.tobytes(), position)
-    return np.array([*position_of.values()], np.int64)
+    return np.array(list(position_of.values()), np.int64)

@@ -115,7 +115,7 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
             yield Statement(text, "quiet")
     if scores.repeats:
         runs = runs_of(scores.repeats, metric)
-        n = sum(len({*values}) > 1 for values in runs.values())
+        n = sum(len(set(values)) > 1 for values in runs.values())
         sizes = {"times": str(len(scores.repeats)), "questions": numbers.questions(len(runs))}
         yield Statement(f"{_REPEATS.format(n=n, **sizes)}{metric}.")
 
@@ -154,7 +154,7 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
             cell = Cell(intervals.exact_mean(np.array(answered)), "score")
             mean = numbers.shown(numbers.mean_of(cell, len(answered)))
             yield _WITHOUT_FAILED.format(metric=metric, mean=mean)
-    n_empty = len({*scores.empty} - {*scores.unanswerable})
+    n_empty = len(set(scores.empty) - set(scores.unanswerable))
     if n_empty:
         yield _EMPTY.format(n=n_empty, queries=n_queries - len(scores.unanswerable))
 

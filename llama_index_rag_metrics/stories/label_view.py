@@ -71,7 +71,7 @@ class LabelView(NamedTuple):
             name = f"group {number + 1}"
             if judged.facet_names:
                 name = judged.facet_names[number]
-            needs.append([*picked(items, group).values()] or [Item(name, 0.0)])
+            needs.append(list(picked(items, group).values()) or [Item(name, 0.0)])
         return needs
 
     def labels_of(self, items: Ranking, judged: Relevance) -> Iterator[Sequence[str]]:

@@ -167,7 +167,8 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
     if not columns:
         return []
     heads = " ".join(columns)
-    title = listed([*filter(heads.__contains__, ("questions", "tokens", "latency"))]).capitalize()
+    subjects = [word for word in ("questions", "tokens", "latency") if word in heads]
+    title = listed(subjects).capitalize()
     if "latency" in heads and len(workers) == 1 and None not in workers:
         title += f" (workers {workers.pop()})"
     rows = []

@@ -54,7 +54,8 @@ def query_answers(
     names = _short_names(question)
     passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
-    passages.sort(key=lambda passage: len({*passage.ranks}) == 1)  # what is ranked alike goes last
+    # what is ranked alike goes last
+    passages.sort(key=lambda passage: len(set(passage.ranks)) == 1)
     n = max(map(len, scores), default=0)
     answers, text = [], ""
     for number, answer in enumerate(question.answers):
@@ -64,7 +65,7 @@ def query_answers(
         cell = mean_of(model.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
-    remarks = [*_remarks(question, metric)]
+    remarks = list(_remarks(question, metric))
     return model.QueryAnswers(query_id, text, passages, answers, *_why(question), remarks)
 
 

@@ -212,13 +212,13 @@ class QuestionView:
                 need.append(item._replace(text=text))
             places = [answer.whereabouts(need) for answer in self.answers]
             if stages:
-                places = [*self._through_stages(need, places)]
+                places = list(self._through_stages(need, places))
             self.needs.append(Need(need, places))
         self.n_deciding = sum(bool(system.run) for _, system in self.deciding(systems))
 
     def deciding(self, facts: Sequence[T]) -> list[tuple[SystemAnswer, T]]:
         """The last stage's answer, or all, with the fact about each."""
-        pairs = [*zip(self.answers, facts, strict=True)]
+        pairs = list(zip(self.answers, facts, strict=True))
         return pairs[-1:] if self.stages else pairs
 
     @property
@@ -321,7 +321,7 @@ def losses(systems: Sequence[System], metric: str) -> list[Losses]:
 
 def losses_of(systems: Sequence[System], questions: Iterable[QuestionView]) -> list[Losses]:
     """What each system lost of what some questions want."""
-    counts = [*map(Losses, systems)]
+    counts = list(map(Losses, systems))
     for question in questions:
         for number, of_system in enumerate(counts):
             of_system.add(need.places[number] for need in question.needs)

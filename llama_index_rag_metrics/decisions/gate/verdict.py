@@ -173,7 +173,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
         n = now.counts.queries
         return _observed(Verdict(rule, metric, counts[metric], n, n))
     if metric not in now:
-        names = join_first([*now.metric_names], 10)
+        names = join_first(list(now.metric_names), 10)
         accepted = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
         raise InvalidInput("metric", metric, accepted)
     sides = {_NOW: now}

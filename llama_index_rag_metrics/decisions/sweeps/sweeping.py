@@ -190,7 +190,7 @@ def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
             continue
         if ranking.tokens is None:
             return None
-        spent = np.cumsum([*first_of_each(ranking.ids, ranking.tokens)])
+        spent = np.cumsum(list(first_of_each(ranking.ids, ranking.tokens)))
         if isinstance(depth, TokenBudget):
             spent = spent[spent <= depth.tokens]
         amounts.append(max(spent[:n_items], default=0))

@@ -72,7 +72,7 @@ def read_pool(pool: PoolLike) -> list[ReviewItem]:
         records = json_lines(Path(pool))
     else:
         raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
-    items = [*read_passages(records, ReviewItem).values()]
+    items = list(read_passages(records, ReviewItem).values())
     if not any(item.text for item in items):
         remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
         raise InvalidInput("pool", "no texts", "at least one passage with a text", remedy)
@@ -142,7 +142,7 @@ def write_review_page(
         "output": output,
         "queries": {item.query_id: item.query or item.query_id for item in items},
         "items": [[item.query_id, item.doc_id, item.text] for item in items],
-        "judgements": [*map(msgspec.to_builtins, earlier)],
+        "judgements": list(map(msgspec.to_builtins, earlier)),
         **scale,
     }
     script = asset("review.js", __package__)

@@ -132,7 +132,7 @@ class CohereRerankRelevancy(TextMetric):
         for result in results if isinstance(results, list) else []:
             pairs.append((getattr(result, "index", None), getattr(result, "relevance_score", None)))
         scores = {index: score for index, score in pairs if type(index) is int and _is_score(score)}
-        if len(pairs) != n or scores.keys() != {*range(n)}:
+        if len(pairs) != n or scores.keys() != set(range(n)):
             reason = f"expected a score from 0 to 1 of each of {n} texts, got {shorten(pairs)}"
             raise self._bad(reason, getattr(answer, "id", None))
         return [float(scores[index]) for index in range(n)]

@@ -67,7 +67,7 @@ class EmbeddingSimilarity(TextMetric):
         # many models embed questions otherwise than texts
         (vector,) = await self._embed("embedding of a question", model, [query], embed_queries)
         vectors = await self._embed("embedding", model, texts, model.get_text_embedding_batch)
-        if {len(vector)} != {*map(len, vectors)}:
+        if {len(vector)} != set(map(len, vectors)):
             raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
         similarities = _similarity(self.mode, np.array(vector), np.array(vectors))
         return list(similarities.tolist())

@@ -181,7 +181,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
             else:
                 has_found |= bool(covers.any())
                 could_find |= bool(expected.passages and ranking.ids)
-                stands_for[query_id] = _stand_ins([*expected.passages], covers, ranking.ids)
+                stands_for[query_id] = _stand_ins(list(expected.passages), covers, ranking.ids)
         rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
     if errors:
         query_id, message = next(iter(errors.items()))
@@ -193,7 +193,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     passages = map_values(attrgetter("passages"), expected_of)
     unlike = _unlike_texts(run, stands_for, passages)
     matched_run = run.replaced(rankings)
-    matched_run.label_notes += (*filter(None, [label_note, unlike]),)
+    matched_run.label_notes += tuple(filter(None, [label_note, unlike]))
     matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
     matched = Matched(name, matched_run, relevance, stands_for, passages, errors, tuple(notes))
@@ -259,13 +259,13 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
     retrieved: Sequence[Any] | None = getattr(ranking, column)
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
-    retrieved, passages = list(retrieved or ()), [*expected.passages.values()]
+    retrieved, passages = list(retrieved or ()), list(expected.passages.values())
     if matcher == BY_TEXT:
         return likeness(passages, retrieved) >= CONTAINED
     shape = (len(retrieved), len(passages))
     if matcher == BY_SPAN:
         is_in = starmap(_is_in, product(retrieved, passages))
-        return np.array([*is_in], np.bool_).reshape(shape)
+        return np.array(list(is_in), np.bool_).reshape(shape)
     assert not isinstance(matcher, str)
     covers = np.asarray(matcher(passages, retrieved), np.bool_)
     if covers.shape != shape and covers.size:
@@ -301,10 +301,10 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
     bare = replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
     if stands_for is None:
         return bare
-    columns: dict[str, Any] = {"ids": [*chain.from_iterable(stands_for)]}
+    columns: dict[str, Any] = {"ids": list(chain.from_iterable(stands_for))}
     if ranking.scores is not None:
         lengths = list(map(len, stands_for))
-        columns["scores"] = [*chain.from_iterable(map(repeat, ranking.scores, lengths))]
+        columns["scores"] = list(chain.from_iterable(map(repeat, ranking.scores, lengths)))
     if ranking.tokens is not None:
         columns["tokens"] = carry_costs(stands_for, ranking.ids, ranking.tokens)
     if ranking.calls is not None:
@@ -314,7 +314,7 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
 
 
 def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
-    ids = [*chain.from_iterable(names_of.get(item, ()) for item in call.ids)]
+    ids = list(chain.from_iterable(names_of.get(item, ()) for item in call.ids))
     return Call(ids, error=call.error, query=call.query, asked_by=call.asked_by)
 
 

@@ -43,13 +43,13 @@ def question(
     query: model.QueryAnswers, size: Size = SIZES[0], queries: model.Queries | None = None
 ) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
-    scores = [*map(_number, query.answers)]
+    scores = list(map(_number, query.answers))
     gains = []
     if queries and queries.compared:
         sign = -1 if queries.lower_is_better else 1
         gains = [sign * (score - scores[0]) for score in scores[1:]]
     numbers = [score for score in scores if not isnan(score)]
-    losses, changes = _losses(query), [*map(_change_name, gains)]
+    losses, changes = _losses(query), list(map(_change_name, gains))
     if not (numbers or query.wanted) and any(answer.retrieved for answer in query.answers):
         losses[UNLABELLED] = 0
     data = {"change": " ".join(changes), "loss": "|".join(losses), "gains": "", "score": ""}
@@ -112,7 +112,7 @@ def _summary(query: model.QueryAnswers, losses: Counter[str], changes: Sequence[
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
         scores = f"<b class=range>{' to '.join(ends)}</b>"
     else:
-        tags = ["b"] * (len(query.answers) - len(changes)) + [*map("b class={}".format, changes)]
+        tags = ["b"] * (len(query.answers) - len(changes)) + list(map("b class={}".format, changes))
         scores = "".join(map("<{}>{}</b>".format, tags, map(_score, query.answers)))
     return f"<summary><span>{text}</span>{scores}</summary>"
 
@@ -139,7 +139,7 @@ def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     if searches:
         yield f"<div class=searches>{searches}</div>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
-    columns = columns or [*range(len(query.answers))]
+    columns = columns or list(range(len(query.answers)))
     rows = "".join([*_relevant(query, columns, size), *_others(query, columns, size)])
     if rows:
         heads = ""
