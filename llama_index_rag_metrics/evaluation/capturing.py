@@ -32,8 +32,7 @@ from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
-TAG = "rag_metrics.captures"
-"""The tag that names the captures an event belongs to."""
+TAG = "rag_metrics.captures"  # the tag that names the captures an event belongs to
 
 _numbers = count(1)
 
@@ -122,8 +121,7 @@ def as_call(
 
 
 _sessions: dict[str, CapturedSession] = {}
-_parents: dict[str, str | None] = {}
-"""The spans that are open, each with the one around it."""
+_parents: dict[str, str | None] = {}  # the spans that are open, each with the one around it
 _inputs: dict[str, tuple[set[str], float]] = {}
 """The ids that the postprocessors of open spans got, and when they began."""
 _lock = threading.Lock()

@@ -124,8 +124,7 @@ async def asweep(
         if journal is not None:
             arguments["journal"] = Path(journal, file_name(name))
         try:
-            evaluated = await _evaluated(configuration, build, questions, resolved, arguments)
-            finished.append(evaluated)
+            finished.append(await _evaluated(configuration, build, questions, resolved, arguments))
         except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed

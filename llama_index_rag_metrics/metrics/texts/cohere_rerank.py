@@ -200,8 +200,7 @@ class CohereRerankRelevancy(TextMetric):
         return self.model_copy()
 
 
-CohereRerankRelevancyMetric = CohereRerankRelevancy
-"""LlamaIndex core's name."""
+CohereRerankRelevancyMetric = CohereRerankRelevancy  # LlamaIndex core's name
 
 
 def _import_sdk() -> Any:
