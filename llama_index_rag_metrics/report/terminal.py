@@ -92,6 +92,8 @@ def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[Renderab
             yield _heading(listing.title)
             above = [Text(one_line(listing.lead)), Text(listing.legend, "dim")]
             yield _indented(Group(*filter(None, above), _listed(listing)))
+        else:
+            yield _indented(Text("\nWhy: results.worst(), or results.to_html(path).", "dim"))
     if report.failures:
         yield _heading(report.failures_title)
         grid = _borderless_grid(_NAME_WIDTH)

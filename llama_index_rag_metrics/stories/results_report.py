@@ -213,8 +213,7 @@ def failures(systems: Sequence[System]) -> list[model.Failure]:
         for scores in system.scores.repeats or [system.scores]:
             for query_id, error in scores.failed.items():
                 query_ids[system.name, error].append(query_id)
-    errors = sorted(query_ids, key=lambda error: -len(query_ids[error]))
-    failed = []
+    errors, failed = sorted(query_ids, key=lambda error: -len(query_ids[error])), []
     for name, error in errors[:_MOST_ERRORS]:
         failed.append(model.Failure(name, error, query_ids[name, error]))
     rare_ids: list[str] = []

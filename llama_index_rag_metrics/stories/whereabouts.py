@@ -286,8 +286,7 @@ class Losses:
 
     def __str__(self) -> str:
         is_one = self.n_wanted == 1
-        total = f" of {self.n_wanted:,} relevant passages"
-        parts = []
+        total, parts = f" of {self.n_wanted:,} relevant passages", []
         for loss in LOSSES:
             n = self.by_loss[loss]
             if n:

@@ -141,6 +141,7 @@ def test_systems_stand_side_by_side(good: EvaluationResults, bad: EvaluationResu
 
 def test_queries_of_none_show_nothing(good: EvaluationResults) -> None:
     assert "Lowest" not in shown(good, worst=0)
+    assert "Why: results.worst(), or results.to_html(path)." in str(good)
 
 
 def test_unknown_key_is_refused(good: EvaluationResults) -> None:
