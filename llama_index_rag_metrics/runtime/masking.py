@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -132,7 +132,7 @@ def _fields_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (function.__kwdefaults__ or {}).items()
     for name in code.co_names:
         value = function.__globals__.get(name)
-        if isinstance(value, (str, SecretStr)):
+        if not isinstance(value, (ModuleType, FunctionType, type)):
             yield name, value
 
 

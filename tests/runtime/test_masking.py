@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -98,6 +99,7 @@ def test_secrets_of_components_in_components_are_registered() -> None:
 
 
 OF_A_MODULE_API_KEY = "Zq7kT9pLmN01"
+CLIENT_OF_A_MODULE = SimpleNamespace(api_key="Zq7kT9pLmN08")
 
 
 def functions() -> Iterator[tuple[Callable[..., Any], str]]:
@@ -131,6 +133,7 @@ def functions() -> Iterator[tuple[Callable[..., Any], str]]:
     yield partial(bound, password="Zq7kT9pLmN06"), "Zq7kT9pLmN06"
     yield client.search, "Zq7kT9pLmN07"
     yield lambda query: client.search(query)[:3], "Zq7kT9pLmN07"
+    yield lambda query: CLIENT_OF_A_MODULE.api_key, "Zq7kT9pLmN08"
 
 
 @pytest.mark.parametrize(("function", "secret"), list(functions()))
