@@ -162,7 +162,7 @@ class Listing:
     @property
     def more_in_words(self) -> str:
         if self.n_unlisted > 0:
-            return f"and {self.n_unlisted:,} more"
+            return f"further questions: {self.n_unlisted:,}"
         return ""
 
     @property
