@@ -30,7 +30,7 @@ SIZES = (
     Size(20, 10, 400),
     Size(100, 5, 90),
     Size(1_000, 3, 70),
-    Size(float("inf"), 1, 40, is_late=True),
+    Size(float("inf"), 1, 24, is_late=True),
 )
 
 
