@@ -255,7 +255,9 @@ class Run(Mapping[str, Ranking]):
                 if ranking.tokens is None:
                     return None
                 spent.append(sum(first_of_each(ranking.ids, ranking.tokens)))
-        return float(np.mean(spent)) if spent else None
+        if not spent:
+            return None
+        return float(np.mean(spent))
 
     def at_least(self, min_score: float) -> Run:
         """The run of what the retriever gave this score or more; notes say what is strange of it.

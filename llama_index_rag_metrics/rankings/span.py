@@ -62,8 +62,8 @@ def stored_span(metadata: Mapping[str, Any]) -> Span | None:
 
 def node_span(node: BaseNode, text: str | None = None) -> Span | None:
     """The place of a node, None where it doesn't know it. A document is all of itself."""
-    source = (node.parent_node or node.source_node) if node.relationships else None
-    if source is None:
+    source = node.relationships and (node.parent_node or node.source_node)
+    if not source:
         length = len(node.get_content() if text is None else text)
         return Span(node.node_id, 0, length) if length else None
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)

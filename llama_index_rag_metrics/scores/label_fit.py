@@ -243,14 +243,12 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     retrieved: set[str] = set()
     for question in rows:
         retrieved.update(question.ids)
-    # by what they differ in: a label, an id, and the difference
-    pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)  # label, id, difference
     n_labels = n_missing = 0
     in_stock: Mapping[str, list[str]] = {}
     for question in rows:
         n_labels += len(question.labels)
-        texts = [label for label in question.missed if isinstance(label, str)]
-        missing = [label for label in texts if label not in stock.ids]
+        missing = [key for key in question.missed if isinstance(key, str) and key not in stock.ids]
         if not missing:
             continue
         n_missing += len(missing)
@@ -286,9 +284,9 @@ def _differences(label: str, candidates: Iterable[str], ids: Iterable[str]) -> d
     differences = {_difference(label, item): item for item in candidates}
     if not any(differences):
         name = _file_name(label)
-        texts = [item for item in ids if isinstance(item, str)]
-        longer_or_shorter = [item for item in texts if name in item or item in label]
-        differences = {_affix(label, item): item for item in longer_or_shorter}
+        for item in ids:
+            if isinstance(item, str) and (name in item or item in label):
+                differences[_affix(label, item)] = item
     differences.pop("", None)
     return differences
 

@@ -88,7 +88,7 @@ class JudgedRankings:
     @cached_property
     def n_gaining(self) -> IntArray:
         """(queries,) how many items have a grade above 0, retrieved or not."""
-        return self.n_judged if self._is_plain else self._count(self.judged_grade > 0)
+        return self._count(self.judged_grade > 0)
 
     @cached_property
     def _is_plain(self) -> bool:
