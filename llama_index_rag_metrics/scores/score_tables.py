@@ -39,7 +39,7 @@ ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "
 _COLUMNS = (arrow.QUERY_ID, arrow.RETRIEVED, arrow.EXPECTED, arrow.GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
-_MOST_IDS = 1 << 22
+_MOST_IDS = 1 << 21
 
 
 def score_table(
@@ -88,9 +88,8 @@ def score_table(
         arrays = is_judged.to_numpy(), is_failed.to_numpy()
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
-    parts = _parts(frame)
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        scored = map(score, parts) if len(parts) == 1 else pool.map(score, parts)
+        scored = pool.map(score, _parts(frame))
         batch = ScoredBatch(**concatenated(list(map(vars, scored))))
     mismatch = ""
     if arrow.QUERY_ID in frame.columns:
@@ -195,8 +194,8 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
 def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:
     if isinstance(table, pl.DataFrame):
         return scored
-    arrow = scored.to_arrow().cast(score_schema(table.schema, metrics))
+    result = scored.to_arrow().cast(score_schema(table.schema, metrics))
     if isinstance(table, pa.Table):
-        return arrow
-    columns = [column.combine_chunks() for column in arrow.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=arrow.schema)
+        return result
+    columns = [column.combine_chunks() for column in result.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=result.schema)
