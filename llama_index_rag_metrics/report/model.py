@@ -156,7 +156,7 @@ class Listing:
     n_unlisted: int = 0  # how many there are beyond these
     n_items: int = 1  # how many retrieved items of each answer a text shows; 0: the scores alone
     n_wanted: int = MOST_WANTED  # how many relevant passages of a question it lists
-    on_request: bool = False  # whether `str()` leaves them out
+    on_request: str = ""  # where to find them, as `str()` leaves them out and says that instead
     lead: str = ""  # sentences shown below it
 
     @property

@@ -93,7 +93,7 @@ def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[Renderab
             above = [Text(one_line(listing.lead)), Text(listing.legend, "dim")]
             yield _indented(Group(*filter(None, above), _listed(listing)))
         else:
-            yield _indented(Text("\nWhy: results.worst(), or results.to_html(path).", "dim"))
+            yield _indented(Text(f"\n{listing.on_request}", "dim"))
     if report.failures:
         yield _heading(report.failures_title)
         grid = _borderless_grid(_NAME_WIDTH)

@@ -35,6 +35,7 @@ _COUNTS = {
     "failed": "failed",
 }
 _FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
+_WHY = "Why: results.worst(), or results.to_html(path)."
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
@@ -56,15 +57,14 @@ def systems_report(
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
     primary = next(iter(metrics), "")
-    counted_losses: list[Losses] = []
-    listings = []
+    listings, counted_losses = [], list[Losses]()
     if primary and not stages:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
         on_average = " on average" if len(systems) > 1 else ""
         title_of_worst = f"{listing_title(primary)}{on_average}"
         sentences = losses_sentence(counted_losses)
-        listings = [model.Listing(title_of_worst, stories, on_request=True, lead=sentences)]
+        listings = [model.Listing(title_of_worst, stories, on_request=_WHY, lead=sentences)]
     if decision is None:
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) for system in systems):

@@ -171,10 +171,11 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     texts = [passage.text for story in stories for passage in story.wanted]
     if texts:
         remarks = sentence(model.LEGEND)
-    n_characters, n_bytes = len("".join(texts)), len("".join(texts).encode("utf-8", "replace"))
+    joint = "".join(texts)
+    n_bytes = len(joint.encode("utf-8", "replace"))
     if n_bytes > _ROOM:
         room = max(_LEAST, _ROOM // len(texts))
-        size = size._replace(characters=room * n_characters // n_bytes)
+        size = size._replace(characters=room * len(joint) // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
     count = counted(len(stories), "question", "questions")
     text = f"{count} <small>{escape_html(queries.metric)}</small>"
