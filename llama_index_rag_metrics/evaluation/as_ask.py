@@ -74,19 +74,13 @@ class Question(QueryBundle):
 
 @dataclass
 class Answer:
-    """What a system retrieved for a question.
+    """What a system retrieved for a question."""
 
-    Attributes:
-        items: nodes or ids, best first.
-        calls: the retrievals that make up the answer, where a question could have several.
-        seconds: how long it took.
-        notes: what a reader of the results should know.
-    """
-
-    items: Sequence[NodeWithScore | str] = ()
+    items: Sequence[NodeWithScore | str] = ()  # nodes or ids, best first
+    # the retrievals that make up the answer, where a question could have several
     calls: Sequence[CapturedRetrieval] | None = None
-    seconds: float | None = None
-    notes: Sequence[str] = ()
+    seconds: float | None = None  # how long it took
+    notes: Sequence[str] = ()  # what a reader of the results should know
 
     def nodes(self) -> list[NodeWithScore]:
         """All that was retrieved, of whatever call, each node once."""
@@ -103,24 +97,15 @@ Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]  # everything that can 
 
 @dataclass
 class Source:
-    """What is evaluated, ready to be asked.
-
-    Attributes:
-        ask: asks a question.
-        name: the class, or the name of a function.
-        asked: the object that is asked.
-        context: what it is told beside the question: "history" (what was said before), "metadata"
-            (all of them), or "".
-        depth: how many nodes an index is asked for.
-        captures: whether it may retrieve several times, which is captured.
-    """
+    """What is evaluated, ready to be asked."""
 
     ask: Ask
-    name: str = ""
-    asked: object = None
+    name: str = ""  # the class, or the name of a function
+    asked: object = None  # the object that is asked
+    # what it is told beside the question: "history" (what was said before), "metadata" (all), or ""
     context: str = ""
-    depth: int | None = None
-    captures: bool = False
+    depth: int | None = None  # how many nodes an index is asked for
+    captures: bool = False  # whether it may retrieve several times, which is captured
 
 
 def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from types import MappingProxyType
@@ -16,6 +16,8 @@ from .span import Span, SpanLike, read_span, span_id
 
 RelevanceLike: TypeAlias = "Relevance | Mapping[str, float] | Iterable[str | Iterable[str]]"
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
+
+_Ids: TypeAlias = tuple[str, ...]
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
@@ -53,8 +55,8 @@ class Relevance(list[str]):
 
     __slots__ = ("alternatives", "facet_names", "grades", "spans", "weights")
     grades: Mapping[str, float]
-    alternatives: tuple[tuple[str, ...], ...] | None
-    facet_names: tuple[str, ...] | None
+    alternatives: tuple[_Ids, ...] | None
+    facet_names: _Ids | None
     weights: tuple[float, ...] | None
     spans: Mapping[str, Span] | None
 
@@ -74,31 +76,16 @@ class Relevance(list[str]):
         elif spans is not None and grades == () and groups is None and facets is None:
             grades = spans.keys()
         parts = {"groups": groups, "facets": facets, "weights": weights, "spans": spans}
-        arguments = {**_to_arguments(grades), **present(parts)}
+        arguments = {**_arguments_of(grades), **present(parts)}
         grade_of = _read_grades(arguments.get("grades", ()))
-        weights = arguments.get("weights") or {}
-        names = alternatives = places = None
-        weight_of_each: tuple[float, ...] | None = None
-        if (facets := arguments.get("facets")) is not None:
-            if not isinstance(facets, Mapping):
-                raise InvalidInput("facets", facets, "a mapping from facet name to ids")
-            names, arguments["groups"] = tuple(facets), facets.values()
-        if (groups := arguments.get("groups")) is not None:
-            alternatives = tuple(map(_read_group, groups))
-            if names is None and () in alternatives:
-                raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
-            members = dict.fromkeys(chain.from_iterable(alternatives), 1.0)
-            for item in members:
-                if grade_of.get(item, 1) <= 0:
-                    expected = "a number above 0, since it is in a group"
-                    raise InvalidInput(f"grade of {item!r}", grade_of[item], expected)
-            grade_of = {**members, **grade_of}
-            weight_of_each = (1.0,) * len(alternatives)
-        if names is not None or weights:
-            weight_of_each = _read_weights(names or (), weights)
-        if (spans := arguments.get("spans")) is not None:
-            spans = {item: read_span(item, span) for item, span in spans.items()}
-            places = MappingProxyType(picked(spans, grade_of))
+        names, alternatives = _read_alternatives(arguments, grade_of)
+        if alternatives is not None:
+            grade_of = {**dict.fromkeys(chain.from_iterable(alternatives), 1.0), **grade_of}
+        weight_of_each = _read_weights(names, alternatives, arguments.get("weights") or {})
+        places = arguments.get("spans")
+        if places is not None:
+            all_places = {item: read_span(item, place) for item, place in places.items()}
+            places = MappingProxyType(picked(all_places, grade_of))
         values = alternatives, names, MappingProxyType(grade_of), places, weight_of_each
         for slot, value in zip(Relevance.__slots__, values, strict=True):
             super().__setattr__(slot, value)
@@ -162,7 +149,7 @@ def as_relevance(labels: RelevanceLike) -> Relevance:
     return labels if isinstance(labels, Relevance) else Relevance(labels)
 
 
-def _to_arguments(labels: Any) -> dict[str, Any]:
+def _arguments_of(labels: Any) -> dict[str, Any]:
     if isinstance(labels, Relevance):
         return {**labels._to_arguments(), "grades": labels.grades}
     if isinstance(labels, Mapping):
@@ -234,17 +221,44 @@ def refuse_pairs(items: Iterable[object]) -> None:
             raise InvalidInput("expected_ids", item, expected, f"Write grades as {graded}.")
 
 
-def _read_group(group: object) -> tuple[str, ...]:
+def _read_group(group: object) -> _Ids:
     if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
         raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
     return tuple(dict.fromkeys(map(_read_id, group)))
 
 
-def _read_weights(names: tuple[str, ...], weights: Mapping[str, float]) -> tuple[float, ...]:
+def _read_alternatives(
+    arguments: Mapping[str, Any], grade_of: Mapping[str, float]
+) -> tuple[_Ids | None, tuple[_Ids, ...] | None]:
+    """The names of facets, and the ids of each; of groups the ids alone."""
+    names, groups, facets = None, arguments.get("groups"), arguments.get("facets")
+    if facets is not None:
+        if not isinstance(facets, Mapping):
+            raise InvalidInput("facets", facets, "a mapping from facet name to ids")
+        names, groups = tuple(facets), facets.values()
+    if groups is None:
+        return None, None
+    alternatives = tuple(map(_read_group, groups))
+    if names is None and () in alternatives:
+        raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
+    for item in chain.from_iterable(alternatives):
+        if grade_of.get(item, 1) <= 0:
+            expected = "a number above 0, since it is in a group"
+            raise InvalidInput(f"grade of {item!r}", grade_of[item], expected)
+    return names, alternatives
+
+
+def _read_weights(
+    facets: _Ids | None, groups: Sequence[_Ids] | None, weights: Mapping[str, float]
+) -> tuple[float, ...] | None:
+    """A weight for each facet; 1 for each group that has no name."""
+    names = facets or ()
     for name, weight in weights.items():
         if name not in names:
             expected = f"facets to be weighted, which are {', '.join(map(repr, names))}"
             raise InvalidInput("weights", name, expected)
         if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
             raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
-    return tuple(float(weights.get(name, 1.0)) for name in names)
+    if groups is None:
+        return None
+    return tuple(float(weights.get(name, 1.0)) for name in names) or (1.0,) * len(groups)

@@ -25,21 +25,15 @@ _TEXTS, _CHARACTERS = 10, 200
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Retrieval:
-    """The run that was scored, its labels, and what matchers made of it.
+    """The run that was scored, its labels, and what matchers made of it."""
 
-    Attributes:
-        run: what was retrieved, by the ids that came.
-        labels: query id to its labels, as they were given.
-        matched: metric to what its matcher made of the run, unless ids are compared.
-        text_of: the text of a passage that wasn't retrieved, by its id or place; None: not known.
-        absent: ids of labels that name passages which can't be retrieved, as far as that is known.
-    """
-
-    run: Run
-    labels: Mapping[str, RelevanceLike | None] = field(default_factory=dict)
+    run: Run  # what was retrieved, by the ids that came
+    labels: Mapping[str, RelevanceLike | None] = field(default_factory=dict)  # as they were given
+    # metric to what its matcher made of the run, unless ids are compared
     matched: Mapping[str, Matched] = field(default_factory=dict)
+    # the text of a passage that wasn't retrieved, by its id or place; None: not known
     text_of: Callable[[str | Span], str | None] | None = None
-    absent: Collection[str] = frozenset()
+    absent: Collection[str] = frozenset()  # labels whose passages are known not to be retrievable
 
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
