@@ -254,7 +254,7 @@ class _QrelsReader:
 
     def add_trec(self, path: Path) -> None:
         """Judgements in four columns of which the second says nothing, or BEIR's three by tabs."""
-        for location, line, columns in _trec_lines(path, []):
+        for location, line, columns in _TrecRows(path):
             if len(columns) == 3 and line.count("\t") == 2:
                 columns.insert(1, "0")
             location.check(len(columns) == 4, _TREC_QRELS, line)
@@ -323,8 +323,8 @@ def is_dataset(value: Mapping[Any, Any]) -> bool:
 def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
-    tag, like_rows = "", list[bytes]()
-    for location, line, columns in _trec_lines(path, like_rows):
+    tag, rows = "", _TrecRows(path)
+    for location, line, columns in rows:
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
         has_rank = not math.isnan(records.number_of("".join(columns[3:4])))
         is_right = len(columns) == 6 or (6 < len(columns) < 11 and has_rank)  # no line in a line
@@ -336,8 +336,9 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
     notes = list(_turned_round(map(list, map(dict.values, scores.values()))))
-    if like_rows:
-        notes.append(_LIKE_ROWS.format(n=len(like_rows), first=shorten(like_rows[0].decode())))
+    if rows.comments:
+        first = rows.comments[0].decode(errors="replace")
+        notes.append(_LIKE_ROWS.format(n=len(rows.comments), first=shorten(first)))
     return map_values(_by_score, scores), tag, notes
 
 
@@ -348,13 +349,19 @@ def _turned_round(columns: Iterable[Sequence[float]]) -> Iterator[str]:
         yield _TURNED.format(rising=slopes.count(1), several=len(slopes))
 
 
-def _trec_lines(path: Path, like_rows: list[Any]) -> Iterator[tuple[Location, str, list[str]]]:
-    """Lines and their columns, comments apart."""
-    for location, raw in raw_lines(path):
-        columns = raw.split()  # of bytes: at the white space that C knows
-        if columns and columns[0].startswith(b"#"):
-            if len(columns) == 6 and columns[0] != b"#":
-                like_rows.append(columns[0])
-        elif columns:
-            line = decoded(raw, location).strip()
-            yield location, line, [column.decode() for column in columns]
+class _TrecRows:
+    """The lines of a file with their columns, comments apart."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.comments: list[bytes] = []  # how those begin that look like rows
+
+    def __iter__(self) -> Iterator[tuple[Location, str, list[str]]]:
+        for location, raw in raw_lines(self.path):
+            columns = raw.split()  # of bytes: at the white space that C knows
+            if columns and columns[0].startswith(b"#"):
+                if len(columns) == 6 and columns[0] != b"#":
+                    self.comments.append(columns[0])
+            elif columns:
+                line = decoded(raw, location).strip()
+                yield location, line, [column.decode() for column in columns]

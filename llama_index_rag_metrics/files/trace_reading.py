@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -226,27 +226,8 @@ class _Reader:
         """Query id to the last session of each question whose retrievals are all known."""
         for spans in self._traces.values():
             _link(spans)
-        all_spans: list[TraceSpan] = []
-        pairs: list[tuple[TraceSpan, Call | None]] = []
-        for spans in self._traces.values():
-            all_spans += spans.values()
-            pairs += _calls(spans.values(), self._remarks)
-        with_calls: set[tuple[str, str]] = set()
-        for span, call in sorted(pairs, key=lambda pair: pair[0].started):
-            sessions = self._asked(span)
-            self._remarks["unknown"] += not sessions
-            for query_id, session in sessions.items():
-                with_calls.add((span.trace_id, query_id))
-                if call is None:
-                    self._left_out.add(query_id)
-                else:
-                    session.calls.append(call)
-        for span in all_spans:
-            # a step alone, such as a synthesizer's, is no time of asking the question
-            is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
-            is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
-            if span.question_id or (not self._question_id and is_program and is_outermost):
-                self._asked(span, besides=with_calls)  # perhaps nothing was retrieved for it
+        all_spans = list(chain.from_iterable(map(dict.values, self._traces.values())))
+        self._add_questions(all_spans, besides=self._add_calls())
         sessions = {}
         for query_id, times in self._times.items():
             if query_id not in self._left_out:
@@ -256,6 +237,69 @@ class _Reader:
         if self._remarks["retrievals"] and not sessions and not self._left_out:
             raise self._unknown_questions(all_spans, source)
         return sessions
+
+    def _add_calls(self) -> set[tuple[str, str]]:
+        """Add calls to their sessions; return the traces and questions that have any."""
+        calls: list[tuple[TraceSpan, Call | None]] = []
+        for spans in self._traces.values():
+            calls += self._calls(spans.values())
+        with_calls: set[tuple[str, str]] = set()
+        for span, call in sorted(calls, key=lambda pair: pair[0].started):
+            sessions = self._asked(span)
+            self._remarks["unknown"] += not sessions
+            for query_id, session in sessions.items():
+                with_calls.add((span.trace_id, query_id))
+                if call is None:
+                    self._left_out.add(query_id)
+                else:
+                    session.calls.append(call)
+        return with_calls
+
+    def _add_questions(
+        self, spans: Iterable[TraceSpan], besides: Collection[tuple[str, str]]
+    ) -> None:
+        """Add the sessions of questions for which perhaps nothing was retrieved."""
+        for span in spans:
+            # a step alone, such as a synthesizer's, is no time of asking the question
+            is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
+            is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
+            if span.question_id or (not self._question_id and is_program and is_outermost):
+                self._asked(span, besides)
+
+    def _calls(self, spans: Collection[TraceSpan]) -> Iterator[tuple[TraceSpan, Call | None]]:
+        """The outermost retrievals and their calls, None where what they returned isn't known."""
+        answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
+        covering = set(chain.from_iterable(span.outer for span in answered))
+        outermost = [span for span in spans if answered.isdisjoint(span.outer)]
+        retrievals = [span for span in outermost if span in answered]
+        rerankings = [span for span in outermost if span.kind == "reranking"]
+        later_steps = self._later_steps(retrievals, rerankings)
+        for span in outermost:
+            if span in answered:
+                yield span, _call([span, *later_steps[span]])
+            elif span.kind == "retrieval" and span not in covering:
+                yield span, None
+
+    def _later_steps(
+        self, retrievals: Sequence[TraceSpan], rerankings: Sequence[TraceSpan]
+    ) -> Mapping[TraceSpan, list[TraceSpan]]:
+        """Retrieval to the rerankings of its documents, in the order in which they began."""
+        steps: dict[TraceSpan, list[TraceSpan]] = {span: [] for span in retrievals}
+        with_documents = {span for span in rerankings if span.retrieved is not None}
+        around_them = set(chain.from_iterable(span.outer for span in with_documents))
+        for span in sorted(rerankings, key=lambda step: step.started):
+            retrieval = _retrieval_of(span, retrievals)
+            if span.retrieved is None:
+                # a postprocessor calls others: of these, one with documents is enough
+                is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
+                self._remarks["reranked"] += is_alone
+            elif not with_documents.isdisjoint(span.outer):
+                continue  # the caller got what the outer one made of it
+            elif retrieval is None:
+                self._remarks["reranked"] += 1
+            else:
+                steps[retrieval].append(span)
+        return steps
 
     def _unknown_questions(self, spans: Sequence[TraceSpan], source: str) -> InvalidInput:
         if self._question_id is None:
@@ -325,44 +369,6 @@ def _link(by_id: Mapping[str, TraceSpan]) -> None:
     for agent, texts in texts_inside.items():
         if len(texts) == 1 and not agent.question:
             agent.known_text = texts.pop()
-
-
-def _calls(
-    spans: Collection[TraceSpan], remarks: Counter[str]
-) -> Iterator[tuple[TraceSpan, Call | None]]:
-    """The outermost retrievals and their calls, None where what they returned isn't known."""
-    answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
-    outermost = [span for span in spans if answered.isdisjoint(span.outer)]
-    covering = set(chain.from_iterable(span.outer for span in answered))
-    steps: dict[TraceSpan, list[TraceSpan]] = {}
-    rerankings = []
-    with_documents: set[TraceSpan] = set()
-    around_them: set[TraceSpan] = set()
-    for span in outermost:
-        if span in answered:
-            steps[span] = [span]
-        elif span.kind == "reranking":
-            rerankings.append(span)
-            if span.retrieved is not None:
-                with_documents.add(span)
-                around_them.update(span.outer)
-    for span in sorted(rerankings, key=lambda step: step.started):
-        retrieval = _retrieval_of(span, list(steps))
-        if span.retrieved is None:
-            # a postprocessor calls others: of these, one with documents is enough
-            is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
-            remarks["reranked"] += is_alone
-        elif not with_documents.isdisjoint(span.outer):
-            continue  # the caller got what the outer one made of it
-        elif retrieval is None:
-            remarks["reranked"] += 1
-        else:
-            steps[retrieval].append(span)
-    for span in outermost:
-        if span in steps:
-            yield span, _call(steps[span])
-        elif span.kind == "retrieval" and span not in covering:
-            yield span, None
 
 
 def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> TraceSpan | None:

@@ -54,14 +54,7 @@ class Document(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TraceSpan:
-    """A span, its values plain; a dialect fills kind, question, documents and tool.
-
-    Attributes:
-        question_id: the question that an attribute names.
-        known_text: the known question that the span has, as `comparable` makes it.
-        retrieved: the documents by the ids that count.
-        outer: the spans that it is part of, from the inside out.
-    """
+    """A span, its values plain; a dialect fills kind, question, documents and tool."""
 
     trace_id: str
     span_id: str
@@ -78,10 +71,10 @@ class TraceSpan:
     question: str | None = None
     documents: list[Document] | None = None
     tool: str = ""
-    question_id: str | None = None
-    known_text: str | None = None
-    retrieved: Ranking | None = None
-    outer: list[TraceSpan] = field(default_factory=list)
+    question_id: str | None = None  # the question that an attribute names
+    known_text: str | None = None  # the known question that it has, as `comparable` makes it
+    retrieved: Ranking | None = None  # the documents by the ids that count
+    outer: list[TraceSpan] = field(default_factory=list)  # what it is part of, from the inside out
 
     @property
     def started(self) -> float:
