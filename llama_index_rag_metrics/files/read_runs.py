@@ -337,8 +337,8 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         of_query[item] = score
     notes = list(_turned_round(map(list, map(dict.values, scores.values()))))
     if rows.comments:
-        first = rows.comments[0].decode(errors="replace")
-        notes.append(_LIKE_ROWS.format(n=len(rows.comments), first=shorten(first)))
+        example = shorten(rows.comments[0].decode(errors="replace"))
+        notes.append(_LIKE_ROWS.format(n=len(rows.comments), first=example))
     return map_values(_by_score, scores), tag, notes
 
 

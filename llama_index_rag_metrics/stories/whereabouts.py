@@ -56,45 +56,41 @@ NOWHERE = Whereabouts()
 
 
 class SystemAnswer:
-    """What one system gave for a question, as a metric reads it.
-
-    Attributes:
-        needs: what the metric wants by this system's labels.
-        labels: of each retrieved passage, the labels that it stands for.
-        ranks: of each retrieved passage, its rank; none of what only repeats labels above it.
-        places: judged label to where the ranking has it, or to the search that had it.
-        is_known: whether anybody knows what was found: not where the matcher failed.
-    """
+    """What one system gave for a question, as a metric reads it."""
 
     def __init__(self, system: System, query_id: str, metric: str, view: LabelView) -> None:
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         self.system, self.view, self.ranking = system, view, ranking
         self.judged = matched.relevance.get(query_id) or Relevance()
         spans = self.judged.spans or {}
+        # what the metric wants by this system's labels
         self.needs = view.wanted(self.judged, {**spans, **matched.passages.get(query_id, {})})
         self.error = system.scores.failed.get(query_id)
-        self.is_known = False
-        self.labels: dict[str, Sequence[str]] = {}
-        self.ranks: dict[str, int] = {}
-        self.places: dict[str, Whereabouts] = {}
+        self.is_known = False  # whether anybody knows what was found: not where the matcher failed
+        self.labels: dict[str, Sequence[str]] = {}  # passage to the labels that it stands for
+        self.ranks: dict[str, int] = {}  # none of a passage that only repeats labels above it
+        self.places: dict[str, Whereabouts] = {}  # label to where the ranking or a search has it
         if ranking is None:
             return
         self.error = ranking.error
         self.is_known = ranking.error is None and query_id not in matched.errors
-        if matched.matcher != BY_ID:
+        if matched.matcher == BY_ID:
+            self._label_by_id(ranking)
+        else:
             stands_for = matched.stands_for.get(query_id, ())
             self.labels.update(zip(ranking.ids, stands_for, strict=False))
-        else:
-            for items in (ranking, *(ranking.calls or ())):
-                pairs = zip(items.ids, view.labels_of(items, self.judged), strict=True)
-                for item, labels in pairs:  # of copies the first counts
-                    self.labels.setdefault(item, labels)
         for number, call in enumerate(ranking.calls or (), 1):
             for item in call.ids:
                 place = Whereabouts(IN_CALL, item=item, search=number)
                 for label in picked(self.judged.grades, self.labels.get(item, ())):
                     self.places.setdefault(label, place)
         self._find(ranking)
+
+    def _label_by_id(self, ranking: Ranking) -> None:
+        for items in (ranking, *(ranking.calls or ())):
+            labels_of_items = self.view.labels_of(items, self.judged)
+            for item, labels in zip(items.ids, labels_of_items, strict=True):
+                self.labels.setdefault(item, labels)  # of copies the first counts
 
     def _find(self, ranking: Ranking) -> None:
         """Give each passage its rank, and each label its place; copies have no rank."""
@@ -191,12 +187,7 @@ class Need(NamedTuple):
 
 
 class QuestionView:
-    """One question as a metric sees it; the systems may be the `stages` of one pipeline.
-
-    Attributes:
-        needs: what is wanted, best grade first.
-        n_deciding: how many systems with rankings decide whether a need is missed.
-    """
+    """One question as a metric sees it; the systems may be the `stages` of one pipeline."""
 
     def __init__(
         self, query_id: str, systems: Sequence[System], metric: str, *, stages: bool = False
@@ -204,7 +195,7 @@ class QuestionView:
         self.query_id, self.systems, self.stages = query_id, systems, stages
         self.view = LabelView.of(metric)
         self.answers = [SystemAnswer(system, query_id, metric, self.view) for system in systems]
-        self.needs: list[Need] = []
+        self.needs: list[Need] = []  # what is wanted, best grade first
         for items in next((answer.needs for answer in self.answers if answer.needs), []):
             need = []
             for item in items:
@@ -214,6 +205,7 @@ class QuestionView:
             if stages:
                 places = list(self._through_stages(need, places))
             self.needs.append(Need(need, places))
+        # how many systems with rankings decide whether a need is missed
         self.n_deciding = sum(bool(system.run) for _, system in self.deciding(systems))
 
     def deciding(self, facts: Sequence[T]) -> list[tuple[SystemAnswer, T]]:
@@ -262,19 +254,14 @@ class QuestionView:
 
 
 class Losses:
-    """What one system lost of the relevant passages, counted over questions.
-
-    Attributes:
-        n_wanted: how many are relevant where it is known what came; of alternatives, one.
-        by_loss: how many were lost in each of the ways of `LOSSES`.
-        n_questions, n_without: how many questions there are, and how many got no relevant passage.
-    """
+    """What one system lost of the relevant passages, counted over questions."""
 
     def __init__(self, system: System) -> None:
         self.system, self.min_score = system.name, system.run.min_score
         self.is_of_run = bool(system.scores.repeats)  # whether questions were asked several times
-        self.n_wanted = self.n_questions = self.n_without = 0
-        self.by_loss = Counter[str]()
+        self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
+        self.n_questions = self.n_without = 0  # and those that got no relevant passage
+        self.by_loss = Counter[str]()  # how many were lost in each of the ways of `LOSSES`
 
     def add(self, places: Iterable[Whereabouts]) -> None:
         """Count one question."""
