@@ -334,7 +334,6 @@ class _StageAsk:
     def _keep(
         self, stage: str, question: Question, nodes: Sequence[NodeWithScore], seconds: float
     ) -> None:
-        """Keep the ranking after a stage, with the seconds of the pipeline up to it."""
         reader = self._evaluation.reader
         ranking = reader.filled(reader.ranking(nodes))
         # what a later stage drops may be a label all the same

@@ -82,7 +82,7 @@ class TestExitCodes:
             (["text.json", "--rule", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
             (["other.json", "--rule", RULE], "other.json: expected scores, as `rag-metrics eval"),
-            (["two.json", "--rule", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
+            (["two.json", "--rule", "mrr >= 0.1"], "of a system in two.json, 'bm25' or 'lsa'"),
             (["same.json", "-b", "list.json", "--rule", RULE], "list.json: expected scores"),
         ],
     )

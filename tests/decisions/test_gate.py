@@ -180,11 +180,25 @@ class TestRule:
             *("ndcg@10 = 0.5", "ndcg@10 >= nan", "ndcg@10 >= 80%", "ndcg@10 >= 0.5 at 95"),
             *("ndcg@10 >= baseline 0.02", "ndcg@10 >= baseline - 2%", "ndcg@10 >= baselines"),
             "ndcg@10 >= baseline - 0.02 at 95% as observed",
+            ["ndcg@10 >= 0.5", "failed <= 0"],
         ],
     )
-    def test_text_that_is_no_rule_is_refused_with_examples(self, text: str) -> None:
+    def test_what_is_no_rule_is_refused_with_examples(self, text: Any) -> None:
         with pytest.raises(InvalidInput, match=r"For example 'ndcg@10 >= baseline - 0\.02'"):
             Rule.parse(text)
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            *("ndcg@10 >= baseline - 2", "ndcg@10 >= baseline - 1 as observed", "ndcg@10 <= 80"),
+            *("ndcg@10 >= -5", "ndcg@10 <= baseline + 5"),
+        ],
+    )
+    def test_limit_that_no_score_can_break_is_refused(self, rule: str) -> None:
+        with pytest.raises(InvalidInput, match="can be broken: scores are 1 apart at most"):
+            check_rules(scores([0.1] * 5), rule, baseline=scores([0.9] * 5))
+        in_per_cent = scores([70.0] * 5)
+        assert check_rules(in_per_cent, "ndcg@10 >= baseline - 2", baseline=in_per_cent)
 
     @pytest.mark.parametrize("percent", ["50", "100", "5", "0.95"])
     def test_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:

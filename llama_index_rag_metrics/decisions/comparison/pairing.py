@@ -84,7 +84,7 @@ class Paired:
             if not len(scores):
                 scores = np.zeros(1)
             ends = scores.min(), scores.max()
-            widest.append(float(widest_apart(*ends, self._span(metric), worst_score(metric))))
+            widest.append(float(widest_apart(*ends, self.span(metric), worst_score(metric))))
         return np.array(widest)
 
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
@@ -104,12 +104,12 @@ class Paired:
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
         for row, mean in enumerate(means):
             lowest, highest = limits[row]
-            is_limited = self._span(keys[row][1]) <= highest - lowest < math.inf
+            is_limited = self.span(keys[row][1]) <= highest - lowest < math.inf
             if is_limited and mean.low is not None and mean.high is not None:
                 possible[row] = lowest - mean.high, highest - mean.low
         return possible
 
-    def _span(self, metric: str) -> float:
+    def span(self, metric: str) -> float:
         """Return the widest true difference that there can be; infinite without limits."""
         low, high = limits_of(metric)
         scores = self.columns[metric]

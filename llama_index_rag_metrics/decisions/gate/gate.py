@@ -176,7 +176,8 @@ def read_scores(path: str | Path, system: str | None = None) -> Scores:
     if system is None and len(by_name) == 1:
         system = next(iter(by_name))
     if system is None or system not in by_name:
-        raise InvalidInput("--system", system, " or ".join(map(repr, by_name)))
+        names = " or ".join(map(repr, by_name))
+        raise InvalidInput("--system", system, f"the name of a system in {path}, {names}")
     return by_name[system]
 
 

@@ -19,7 +19,7 @@ _RULE = re.compile(
     (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>as\s+observed)))?""",
     re.VERBOSE,
 )
-_REMEDY = (
+EXAMPLES = (
     "For example 'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', "
     "'recall@5 >= 0.8' or 'recall@5 >= 0.8 at 95%'; limits are in the metric's own unit."
 )
@@ -57,15 +57,15 @@ class Rule:
     def parse(cls, text: str) -> Rule:
         """Read a rule as `str` writes it."""
         # in a run of spaces, the pattern would try every one as the end of the metric's name
-        match = _RULE.fullmatch(" ".join(text.split()))
-        if match is None:
-            raise InvalidInput("rule", text, "a metric, >= or <=, and a limit", _REMEDY)
+        match = isinstance(text, str) and _RULE.fullmatch(" ".join(text.split()))
+        if not match:
+            raise InvalidInput("rule", text, "a metric, >= or <=, and a limit", EXAMPLES)
         limit = float((match["direction"] or "") + (match["offset"] or match["threshold"] or "0"))
         is_relative, confidence = match["baseline"] is not None, None
         if match["percent"] is not None:
             confidence = round(float(match["percent"]) / 100, 12)
             if not 0.5 < confidence < 1:
-                raise InvalidInput("rule", text, "a confidence between 50% and 100%", _REMEDY)
+                raise InvalidInput("rule", text, "a confidence between 50% and 100%", EXAMPLES)
         elif is_relative and match["observed"] is None:
             confidence = _CONFIDENCE
         return cls(match["metric"], match["sign"], limit, is_relative, confidence)
@@ -113,5 +113,5 @@ def parse_rules(rules: str | Iterable[str]) -> list[Rule]:
     """Rules from their lines; each once, in the order given."""
     lines = [rules] if isinstance(rules, str) else list(rules)
     if not lines:
-        raise InvalidInput("rules", lines, "at least one rule, or a baseline", _REMEDY)
+        raise InvalidInput("rules", lines, "at least one rule, or a baseline", EXAMPLES)
     return list(dict.fromkeys(map(Rule.parse, lines)))

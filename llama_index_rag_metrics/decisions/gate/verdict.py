@@ -35,7 +35,7 @@ from llama_index_rag_metrics.statistics.differences import (
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-from .rules import Rule
+from .rules import EXAMPLES, Rule
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -180,10 +180,13 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
     if rule.baseline and previous is not None:
         sides = {_BEFORE: previous, _NOW: now}
     paired = pair(sides, [metric])
+    if rule.tolerance >= paired.span(metric):
+        expected = f"a limit that can be broken: scores are {paired.span(metric):g} apart at most"
+        raise InvalidInput("rule", str(rule), expected, EXAMPLES)
     query_ids, scores = paired.scored(metric)
-    expected = min(len(side.due(metric)) for side in sides.values())
+    n_due = min(len(side.due(metric)) for side in sides.values())
     mean = exact_mean(scores[:, -1])
-    verdict = Verdict(rule, metric, mean, len(scores), expected, paired=paired)
+    verdict = Verdict(rule, metric, mean, len(scores), n_due, paired=paired)
     if _BEFORE in sides:
         differences = verdict.values[~np.isnan(verdict.values)]
         verdict = replace(
@@ -198,7 +201,6 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
 
 
 def _observed(verdict: Verdict) -> Verdict:
-    """Return the verdict by what was observed."""
     if verdict.identical and verdict.rule.confidence is not None:
         verdict = replace(verdict, lower=0.0, upper=0.0)
     observed = verdict.value

@@ -222,7 +222,6 @@ class Sweep(Reportable):
 
     @property
     def _costs(self) -> list[str]:
-        """The costs that are known of every evaluated configuration."""
         return [cost for cost in _COSTS if None not in map(attrgetter(cost), self._finished)]
 
     @cached_property
@@ -325,7 +324,6 @@ class Sweep(Reportable):
         return model.Table(title, list(cells), rows, "rank", text=text)
 
     def _cells(self, configuration: Configuration) -> dict[str, model.Cell]:
-        """The cells of a configuration by their headings."""
         tone: model.Tone = "best" if configuration is self.recommended else "normal"
         cells: dict[str, model.Cell] = {}
         for name, value in configuration.shown.items():
