@@ -263,12 +263,7 @@ async def ask_all(
 
 
 class AnswerReader:
-    """Makes rankings of answers, and watches whether they have what the labels name.
-
-    Attributes:
-        notes: what a reader of the results should know of the answers.
-        labels: whether the ids that came are of the kind that the labels name.
-    """
+    """Makes rankings of answers, and watches whether they have what the labels name."""
 
     def __init__(self, plan: Plan, context: str) -> None:
         self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
@@ -277,7 +272,7 @@ class AnswerReader:
         if plan.compares_ids:
             names.update(*plan.dataset.relevance.values())
         self.labels = LabelCheck(names, plan.match_on, plan.dataset.corpus)
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, None] = {}  # what a reader of the results should know of the answers
         has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
         if has_history and not context:
             self.notes[_WITHOUT_HISTORY] = None

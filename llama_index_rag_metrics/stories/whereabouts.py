@@ -68,7 +68,7 @@ class SystemAnswer:
         self.error = system.scores.failed.get(query_id)
         self.is_known = False  # whether anybody knows what was found: not where the matcher failed
         self.labels: dict[str, Sequence[str]] = {}  # passage to the labels that it stands for
-        self.ranks: dict[str, int] = {}  # none of a passage that only repeats labels above it
+        self.ranks: dict[str, int] = {}  # of passages; none of what repeats labels above it
         self.places: dict[str, Whereabouts] = {}  # label to where the ranking or a search has it
         if ranking is None:
             return

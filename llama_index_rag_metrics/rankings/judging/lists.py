@@ -35,14 +35,14 @@ def judge(
     query_ids: Sequence[str] | None = None,
 ) -> JudgedRankings:
     """Bring relevance (None: not judged) and rankings together; metrics may need tokens, spans."""
-    depth: list[int] = []  # of those that are judged
     try:
-        judged = _judge_ids(relevance, rankings, depth)
+        judged = _judge_ids(relevance, rankings)
     except InvalidInput as error:
-        if query_ids is None:
-            raise
-        argument = f"{error.argument} of question {query_ids[len(depth)]!r}"
-        raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
+        for query_id, labels, ranking in zip(query_ids or (), relevance, rankings, strict=False):
+            if _is_refused(labels, ranking):
+                argument = f"{error.argument} of question {query_id!r}"
+                raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
+        raise
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
@@ -50,9 +50,18 @@ def judge(
     return judged
 
 
+def _is_refused(labels: RelevanceLike | None, ranking: RankingLike) -> bool:
+    try:
+        _judge_ids([labels], [ranking])
+    except InvalidInput:
+        return True
+    return False
+
+
 def _judge_ids(
-    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike], depth: list[int]
+    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike]
 ) -> JudgedRankings:
+    depth: list[int] = []
     offsets = [0]
     judged_grade: list[float] = []  # of all queries until the last that has grades
     places: list[int] = []
