@@ -38,7 +38,10 @@ SourceLike: TypeAlias = (
 )
 """What `evaluate` takes."""
 
-_EXPECTED = "a retriever, an index, a query engine, an agent, a workflow or a function"
+_EXPECTED = (
+    "a retriever, an index, a query engine, an agent, a workflow or a function (of a vector store, "
+    "the index is VectorStoreIndex.from_vector_store(store))"
+)
 _ASYNCHRONOUS = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer: async def ask(question): return await agent.run(question)."

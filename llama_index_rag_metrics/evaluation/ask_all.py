@@ -158,7 +158,6 @@ class Answers:
 
 @dataclass
 class _Asking:
-    """The state of `ask_all`."""
 
     ask: Ask
     plan: Plan

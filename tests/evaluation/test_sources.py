@@ -19,6 +19,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import QueryEngineTool, ToolMetadata
+from llama_index.core.vector_stores import SimpleVectorStore
 from support.retrievers import Postprocessor, Scripted, WithoutPrompts, node
 from support.searching_workflows import Searching
 
@@ -171,6 +172,7 @@ class Workflowish:
         (Scripted, r"Give an instance of it, built as Scripted\(\.\.\.\)"),
         (DATASET, "expected a retriever, an index, a query engine"),
         (None, "expected a retriever, an index, a query engine"),
+        (SimpleVectorStore(), r"the index is VectorStoreIndex\.from_vector_store\(store\)"),
     ],
 )
 def test_source_that_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:
