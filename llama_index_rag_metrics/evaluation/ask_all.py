@@ -158,7 +158,6 @@ class Answers:
 
 @dataclass
 class _Asking:
-
     ask: Ask
     plan: Plan
     reader: AnswerReader
