@@ -170,9 +170,9 @@ class Evaluation:
 
     def _with_all_ids(self, run: Run) -> Run:
         """The run of the first stage, of which a later one drops passages, whose ids fit or not."""
-        first = self._first_run = self._first_run or run
-        if first is run or all(set(run[key].ids) <= set(first[key].ids) for key in run):
-            return first
+        retrieved = self._first_run = self._first_run or run
+        if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
+            return retrieved
         return run
 
     def _fit(

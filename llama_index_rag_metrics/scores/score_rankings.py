@@ -238,7 +238,6 @@ def _read(side: Any, reader: Callable[[Any], Any]) -> Any:
 
 
 def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, object]) -> None:
-    """Refuse ids that only the types part: 1 is never "1"."""
     judged_alone = expected.keys() - retrieved.keys()
     ranked_alone = retrieved.keys() - expected.keys()
     shared_kinds = id_kinds(judged_alone) & id_kinds(ranked_alone)
