@@ -309,7 +309,12 @@ def _function(function: Callable[..., Any]) -> Source:
         call = partial(function, question.query_str)
         if takes_metadata:
             call = partial(call, metadata=question.copied_metadata())
-        returned = await (call() if is_async else in_thread(call))
+        try:
+            returned = await (call() if is_async else in_thread(call))
+        except RuntimeError as error:
+            if is_async or "no running event loop" not in str(error):
+                raise
+            raise InvalidInput(name, error, "what works in a thread", _ASYNCHRONOUS) from error
         if inspect.isawaitable(returned):
             returned = await returned
         if is_async and _is_said(returned):

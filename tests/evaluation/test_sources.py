@@ -1,5 +1,6 @@
 """What can be evaluated: engines that answer, and what is refused before or at the first query."""
 
+import asyncio
 import functools
 import math
 from typing import Any
@@ -143,10 +144,21 @@ def test_answers_without_sources_are_said() -> None:
         def custom_query(self, query_str: str) -> str:
             return "yes"
 
-    results = evaluate(Silent(), DATASET, ["mrr"])
-    assert results.scores.counts.empty == 2
-    [note] = results.scores.notes
-    assert note.startswith("2 questions were answered without a retrieval that could be seen")
+    for repeats in (1, 3):
+        results = evaluate(Silent(), DATASET, ["mrr"], repeats=repeats)
+        assert results.scores.counts.empty == 2
+        [note] = results.scores.notes
+        n = 2 * repeats
+        assert note.startswith(f"{n} answers were given without a retrieval that could be seen")
+
+
+def test_blocking_function_that_starts_an_agent_is_told_to_await_it() -> None:
+    with pytest.raises(InvalidInput, match=r"search: expected .*async def ask\(question\)"):
+        evaluate(search, DATASET, ["mrr"])
+
+
+def search(question: str) -> Any:
+    return asyncio.get_running_loop().create_task(asyncio.sleep(0))
 
 
 def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
