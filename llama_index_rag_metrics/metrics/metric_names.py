@@ -191,6 +191,9 @@ def metrics(
         if not isinstance(entry, BaseRetrievalMetric):
             remedy = f"Write {name.__name__}()." if isinstance(name, type) else ""
             raise InvalidInput("metric", name, "a name such as 'ndcg@10' or a metric", remedy)
+        # by its name alone, comparisons and stories know what is better and where it stops
+        if isinstance(entry, NamedMetric) and not isinstance(entry, _class_of(entry.name) or ()):
+            _add(type(entry))
         own_name = getattr(entry, "own_name", entry.metric_name)
         if own_name in resolved:
             remedy = "Drop one, or give it other parameters: they are part of the name."

@@ -18,6 +18,8 @@ from llama_index_rag_metrics import (
     BinaryMetric,
     GainMetric,
     Relevance,
+    Run,
+    compare,
     metric,
     register,
     score_rankings,
@@ -156,6 +158,23 @@ class TestOwnMetric:
         }
         assert list(METRICS)[-2:] == ["first_three", "generous_three"]
         assert METRICS["first_three"].definition.startswith("The share of the first three ranks")
+
+    def test_metric_that_was_never_registered_says_what_is_better_and_where_it_stops(self) -> None:
+        class Misses(BinaryMetric):
+            """How many relevant passages were missed."""
+
+            name, bounds, lower_is_better = "misses", (0.0, float("inf")), True
+
+            def score(self, hits: Hits) -> FloatArray:
+                return (hits.n_relevant - hits.count).astype(float)
+
+        # found within 2, and at ranks 3 and 4: two misses more on each of thirty questions
+        labels = {f"q{n}": ["a", "b"] for n in range(30)}
+        runs = {"old": Run({key: ["a", "b"] for key in labels})}
+        runs["new"] = Run({key: ["x", "y", "a", "b"] for key in labels})
+        scores = {name: score_rankings(labels, run, Misses(k=2)) for name, run in runs.items()}
+        assert compare(scores, "old")["new", "misses@2"].outcome == "worse"
+        assert "rank 3, below the cutoff 2" in str(scores["new"].worst(n=1))
 
     def test_its_parameters_are_part_of_its_name(self) -> None:
         register(FirstThree)
