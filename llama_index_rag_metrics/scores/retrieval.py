@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from llama_index_rag_metrics.files.lines import Location
-from llama_index_rag_metrics.files.records import ranking_record, read_ranking
+from llama_index_rag_metrics.files.records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -93,16 +93,20 @@ class Retrieval:
 
 def _plain(run: Run, relevance: Mapping[str, Relevance]) -> dict[str, Any]:
     rankings = []
-    for query_id, ranking in run.items():
-        rankings.append(ranking_record(query_id, 1, _trimmed(ranking)))
+    for number, run_of_time in enumerate(run.repeats or [run], 1):
+        for query_id, ranking in run_of_time.items():
+            rankings.append(ranking_record(query_id, number, _trimmed(ranking)))
     return {"run": rankings, "labels": map_values(Relevance.to_plain, relevance)}
 
 
 def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
-    rankings = {}
+    location, by_time = Location("scores"), defaultdict[int, dict[str, Ranking]](dict)
     for record in plain["run"]:
-        rankings[str(record["query_id"])] = read_ranking(record, Location("scores"))
-    return Run(rankings), map_values(Relevance, plain["labels"])
+        rankings = by_time[read_repeat(record, location)]
+        rankings[str(record["query_id"])] = read_ranking(record, location)
+    runs = list(map(Run, by_time.values()))
+    run = Run(repeats=runs) if len(runs) > 1 else Run(*by_time.values())
+    return run, map_values(Relevance, plain["labels"])
 
 
 def _trimmed(items: R) -> R:

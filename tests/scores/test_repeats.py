@@ -52,6 +52,17 @@ def test_figures_are_those_of_a_slow_count() -> None:
         assert [*scores.per_query[query_id].values()] == pytest.approx(expected, abs=1e-14)
 
 
+def test_every_run_is_in_the_file() -> None:
+    # 4 tokens, then 8: 6 a question, of both runs
+    times = [Run({"q": Ranking(["a"], tokens=[4])}), Run({"q": Ranking(["b"], tokens=[8])})]
+    scores = score_rankings({"q": ["a"]}, Run(repeats=times), ["mrr"])
+    for kept in (Scores.from_json(scores.to_json()), pickle.loads(pickle.dumps(scores))):
+        assert kept.retrieval is not None
+        assert kept.retrieval.run == Run(repeats=times)
+        assert kept.retrieval.run.mean_tokens == 6
+        assert str(kept) == str(scores)
+
+
 def test_unit_of_intervals_and_tests_is_the_question() -> None:
     one, other = (score_rankings(JUDGED, Run(repeats=runs(seed)), ["mrr"]) for seed in (0, 1))
     bare_one, bare_other = (Scores(scores.query_ids, scores.columns) for scores in (one, other))
