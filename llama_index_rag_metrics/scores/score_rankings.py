@@ -16,12 +16,12 @@ from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, texts_of_passages
 from llama_index_rag_metrics.files.sources import is_frame
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
+from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of, with_tokens
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.containers import collection_paused, picked, present
+from llama_index_rag_metrics.runtime.containers import BoolArray, collection_paused, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
@@ -30,7 +30,6 @@ from .batches import (
     Failed,
     Metrics,
     NoRelevant,
-    ScoredBatch,
     ScoringOptions,
     compares_ids,
     ranking_metrics,

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from support.retrievers import Scripted, node
 
-from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    Ranking,
+    RetrievalDataset,
+    Run,
+    Scores,
+    evaluate,
+    score_rankings,
+)
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.stories.label_view import System
@@ -31,6 +39,17 @@ def results() -> EvaluationResults:
         "unlabelled?": ["a"],
     }
     return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25")
+
+
+def test_a_budget_is_told_by_the_tokens_of_texts_that_the_scores_were_counted_by() -> None:
+    # 40 words and 8: the second doesn't fit into 45 tokens
+    run = Run({"q": Ranking(["x", "a"], texts=["word " * 40, "word " * 8])})
+    for of_times in (run, Run(repeats=[run, run])):
+        scores = score_rankings({"q": ["a"]}, of_times, ["recall@45tokens"], tokenizer=str.split)
+        assert scores.means["recall@45tokens"] == 0
+        assert "the relevant passage is over the token budget" in " ".join(str(scores).split())
+        assert scores.retrieval is not None
+        assert scores.retrieval.run.mean_tokens == 48
 
 
 def test_kinds_of_loss_are_counted(results: EvaluationResults) -> None:

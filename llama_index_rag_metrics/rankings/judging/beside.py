@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, first_of_each
+from llama_index_rag_metrics.rankings.run import Ranking, Run, first_of_each
 from llama_index_rag_metrics.rankings.span import read_span
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -69,6 +69,16 @@ def needs_of(metrics: Iterable[object]) -> frozenset[str]:
 
 def ids_of(ranking: RankingLike) -> Sequence[str]:
     return ranking.ids if isinstance(ranking, Ranking) else ranking
+
+
+def with_tokens(run: Run, tokenizer: Tokenizer | TokenCounter | None) -> Run:
+    """A run with the tokens of all its texts counted, for stories as well."""
+    rankings, counter = dict(run), tokenizer
+    for query_id, ranking in run.items():
+        if ranking.tokens is None and ranking.texts is not None:
+            counter = TokenCounter.of(counter)
+            rankings[query_id] = replace(ranking, tokens=counter.count(ranking.texts))
+    return run.replaced(rankings, repeats=[with_tokens(time, counter) for time in run.repeats])
 
 
 def token_counts(
