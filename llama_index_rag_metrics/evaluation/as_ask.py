@@ -38,10 +38,7 @@ SourceLike: TypeAlias = (
 )
 """What `evaluate` takes."""
 
-_EXPECTED = (
-    "a retriever, an index, a query engine, an agent, a workflow or a function (of a vector store, "
-    "the index is VectorStoreIndex.from_vector_store(store))"
-)
+_EXPECTED = "a retriever, an index, a query engine, an agent, a workflow or a function"
 _ASYNCHRONOUS = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer: async def ask(question): return await agent.run(question)."
@@ -165,8 +162,7 @@ async def ask_captured(source: Source, question: Question, timeout: float | None
 class DualCall:
     """Calls an asynchronous method, or in a thread the blocking one that does the same.
 
-    An asynchronous method that can't work, such as that of a store without an asynchronous client,
-    shows it by its error: then the blocking one is called, and a note says so.
+    If the first can't, as of a store without an asynchronous client, a note says what was called.
     """
 
     def __init__(self, owner: object, asynchronous: Any, blocking: Callable[..., Any]) -> None:
@@ -309,12 +305,7 @@ def _function(function: Callable[..., Any]) -> Source:
         call = partial(function, question.query_str)
         if takes_metadata:
             call = partial(call, metadata=question.copied_metadata())
-        try:
-            returned = await (call() if is_async else in_thread(call))
-        except RuntimeError as error:
-            if is_async or "no running event loop" not in str(error):
-                raise
-            raise InvalidInput(name, error, "what works in a thread", _ASYNCHRONOUS) from error
+        returned = await (call() if is_async else in_thread(call))
         if inspect.isawaitable(returned):
             returned = await returned
         if is_async and _is_said(returned):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -50,7 +50,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
-from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics, little_in_common
+from llama_index_rag_metrics.scores.notes import GRADED, depth_notes, little_in_common
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import of_repeats, score_with
 from llama_index_rag_metrics.scores.scores import Scores
@@ -69,6 +69,7 @@ _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
     "matcher='text'"
 )
+_GRADED = GRADED + "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
@@ -100,7 +101,6 @@ class Evaluation:
         self.reader = AnswerReader(plan, source.context)
         self._metrics: list[BaseRetrievalMetric] = []
         self._warns = warns
-        self._first_run: Run | None = None
 
     async def answers(self, ask: Ask) -> Answers:
         """Ask every question that the journal doesn't have."""
@@ -141,8 +141,8 @@ class Evaluation:
             scores = of_repeats(of_time for of_time, _ in scored)
         note = await self._label_note(runs[0], matches)
         self._warn(note, runs)
-        fit, absent = self._fit(self._with_all_ids(runs[0]), matches, note)
-        notes = list(filter(None, [*graders_of_metrics(plan.computed), *fit, note]))
+        fit, absent = self._fit(runs[0], matches, note)
+        notes = list(filter(None, [*_graders(plan.computed), *fit, note]))
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
@@ -168,13 +168,6 @@ class Evaluation:
             return runs[0]
         return runs[0].replaced(runs[0], repeats=runs)
 
-    def _with_all_ids(self, run: Run) -> Run:
-        """The run of the first stage, of which a later one drops passages, whose ids fit or not."""
-        retrieved = self._first_run = self._first_run or run
-        if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
-            return retrieved
-        return run
-
     def _fit(
         self, run: Run, matches: Sequence[Matched], label_note: str | None
     ) -> tuple[list[str], frozenset[str]]:
@@ -187,7 +180,7 @@ class Evaluation:
         indexed = indexed_ids(self.source.asked, self.plan.match_on)
         if indexed:
             absent = absent_labels(dataset.relevance, run, indexed)
-        return fit_of_ids(dataset, run, indexed, is_said=label_note is not None), absent
+        return fit_of_ids(self.plan, run, indexed, is_said=label_note is not None), absent
 
     async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
         """What is wrong with labels that name what came otherwise than by its ids."""
@@ -203,6 +196,7 @@ class Evaluation:
         return labels.note(counts)
 
     def _warn(self, label_note: str | None, runs: Sequence[Run]) -> None:
+        """Warn once of all stages."""
         if not self._warns:
             return
         self._warns = False
@@ -211,6 +205,15 @@ class Evaluation:
         failures = [every_query_failed(run) for run in runs]
         if all(failures):
             warn(EveryQueryFailed(failures[0]))
+
+
+def _graders(metrics: Iterable[object]) -> Iterator[str]:
+    """Yield a sentence on each metric whose scores are an LLM's grades."""
+    for metric in metrics:
+        if isinstance(metric, TextMetric) and metric.graded_by:
+            low, high = metric.bounds
+            fields = {"model": metric.graded_by, "metric": metric.metric_name}
+            yield _GRADED.format(low=low, high=high, **fields)
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
@@ -233,14 +236,13 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     return Came(n_relevant, n_by_id, n_under_others, len(texts))
 
 
-def fit_of_ids(
-    dataset: RetrievalDataset, run: Run, indexed: Collection[str], *, is_said: bool
-) -> list[str]:
+def fit_of_ids(plan: Plan, run: Run, indexed: Collection[str], *, is_said: bool) -> list[str]:
     """Return what is wrong with the ids of labels, and that none was found, unless that is said."""
-    rows, counts = [], []
+    rows, counts, dataset = [], [], plan.dataset
     for query_id in dataset.queries:
         labels, ranking = dataset.relevance.get(query_id, ()), run[query_id]
-        rows.append(Asked(query_id, labels, ranking.ids, ranking.texts))
+        is_left_out = plan.failed == "exclude" and ranking.error is not None
+        rows.append(Asked(query_id, labels, ranking.ids, ranking.texts, is_left_out))
         counts.append((len(ranking.ids), len(labels), len({*labels}.intersection(ranking.ids))))
     place, ids = "the index" if indexed else "the corpus", indexed or dataset.corpus
     texts = texts_of_passages(dataset) if dataset.corpus or dataset.expected_texts else {}

@@ -21,7 +21,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_rag_metrics.files.dataset_reading import read_corpus
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
-from llama_index_rag_metrics.rankings.span import NodePlaces, Span
+from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
 
@@ -118,6 +118,26 @@ def _of_texts(texts: Mapping[str, str]) -> Passages:
     # documents are all of themselves
     places = {key: Span(key, 0, len(text)) for key, text in texts.items() if text}
     return Passages(dict(texts), {key: key for key in texts}, places)
+
+
+class NodePlaces:
+    """The places of nodes, also of such as were cut from other nodes."""
+
+    def __init__(self, nodes: Iterable[BaseNode] = ()) -> None:
+        placed = ((node.node_id, node_span(node)) for node in nodes)
+        self.spans = {item: span for item, span in placed if span is not None}
+
+    def of_id(self, item: str) -> Span | None:
+        """The place of a node in the document that it comes from in the end."""
+        span = self.spans.get(item)
+        sources: set[str] = set()
+        while span is not None and span.source in self.spans:
+            outer = self.spans[span.source]
+            sources.add(span.source)
+            if outer.source in sources:
+                break
+            span = Span(outer.source, outer.start + span.start, outer.start + span.end)
+        return span
 
 
 def _of_nodes(nodes: Sequence[BaseNode], match_on: MatchOn) -> Passages:

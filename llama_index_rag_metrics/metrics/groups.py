@@ -197,8 +197,7 @@ def _structures(judged: JudgedGroups, min_grade: float) -> dict[int, tuple[tuple
 def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> FloatArray:
     """The gains of the ranking that takes the item of the largest gain next, the first of equals.
 
-    What an item gains never grows while others are taken, so the best one is known as soon as the
-    gain that an item had when it was last looked at is still true.
+    What an item gains never grows: the best one is known once its gain of last time is still true.
     """
     supplied: dict[int, int] = defaultdict(int)
     gains: list[float] = []

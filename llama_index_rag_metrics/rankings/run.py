@@ -127,8 +127,7 @@ class Call(Ranking):
 def combine_calls(calls: Sequence[Call]) -> Ranking:
     """Combine the calls of a question into its ranking: their items in order, copies dropped.
 
-    Scores of different calls don't compare: they are kept only where one call alone retrieved
-    anything. The latency is the sum of the calls', where all are known.
+    Scores of calls don't compare: they stay where one alone retrieved anything. Latencies add up.
     """
     answered = [call for call in calls if call.ids]
     columns: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -70,23 +70,3 @@ def node_span(node: BaseNode, text: str | None = None) -> Span | None:
     if start is None or end is None or not 0 <= start < end:
         return None
     return Span(source.node_id, start, end)
-
-
-class NodePlaces:
-    """The places of nodes, also of such as were cut from other nodes."""
-
-    def __init__(self, nodes: Iterable[BaseNode] = ()) -> None:
-        placed = ((node.node_id, node_span(node)) for node in nodes)
-        self.spans = {item: span for item, span in placed if span is not None}
-
-    def of_id(self, item: str) -> Span | None:
-        """The place of a node in the document that it comes from in the end."""
-        span = self.spans.get(item)
-        sources: set[str] = set()
-        while span is not None and span.source in self.spans:
-            outer = self.spans[span.source]
-            sources.add(span.source)
-            if outer.source in sources:
-                break
-            span = Span(outer.source, outer.start + span.start, outer.start + span.end)
-        return span

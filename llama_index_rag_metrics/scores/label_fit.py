@@ -14,7 +14,7 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
-from llama_index_rag_metrics.rankings.matching.likeness import same_text
+from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, likeness, same_text
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.containers import IntArray
@@ -27,8 +27,9 @@ _EXCERPT = 60
 _SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
 _MISSING = (
     "{absent:,} of {labels:,} labels name passages that {place} doesn't have, such as {label} of "
-    "question {question}: recall can be {recall} at most"
+    "question {question}{limit}"
 )
+_LIMIT = ": recall can be {recall} at most"
 _REUSED = (
     "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in the "
     "dataset: {passage} is “{text}” where it was retrieved, and “{stored}” in the dataset. Where "
@@ -65,6 +66,7 @@ class Asked(NamedTuple):
     relevance: RelevanceLike | None  # its labels, as they were given
     ids: Sequence[str]
     texts: Sequence[str] | None = None
+    is_left_out: bool = False  # since its retrieval failed
 
     @property
     def labels(self) -> Sequence[str]:
@@ -83,6 +85,12 @@ def fit_notes(
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
     `missed` has the positions of the questions that may miss a label.
+
+    Examples:
+        >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
+        >>> print(*fit_notes(rows.__getitem__, 2, NO_STOCK, range(2)))
+        Ids that are equal but for case: 1 of 2 labels, such as 'Kiln.md' for the id 'kiln.md'. \
+Ids compare exactly: write them alike on both sides
     """
     if not stock.ids and not stock.texts:
         sample = Random(5).sample(range(len(missed)), min(_SAMPLE, len(missed)))
@@ -98,22 +106,23 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not stock.ids:
         return ""
     absent: list[tuple[str, Any]] = []
-    n_labels, shares = 0, []
+    n_labels, shares, limit = 0, [], ""
     for question in rows:
-        labels, n_before = question.labels, len(absent)
-        for label in labels:
-            if label not in stock.ids:
-                absent.append((label, question.query_id))
-                if label in question.ids:
-                    return ""  # the stock isn't all that can be retrieved
-        if labels:
-            n_labels += len(labels)
-            shares.append(1 - (len(absent) - n_before) / len(labels))
+        judged = as_relevance(question.relevance or ())
+        missing = [label for label in judged if label not in stock.ids]
+        if not set(missing).isdisjoint(question.ids):
+            return ""  # the stock isn't all that can be retrieved
+        absent += [(label, question.query_id) for label in missing]
+        n_labels += len(judged)
+        if judged:
+            relevant = {label for label in judged if judged.grades[label] >= 1} or {*judged}
+            shares.append(len(relevant.difference(missing)) / len(relevant))
     if not absent:
         return ""
+    if sum(shares) < len(shares) and not any(question.is_left_out for question in rows):
+        limit = _LIMIT.format(recall=score(sum(shares) / len(shares), digits=2))
     label, query_id = map(shorten, absent[0])
-    recall = score(sum(shares) / len(shares), digits=2)
-    fields = {"label": label, "question": query_id, "place": stock.place, "recall": recall}
+    fields = {"label": label, "question": query_id, "place": stock.place, "limit": limit}
     return _MISSING.format(absent=len(absent), labels=n_labels, **fields)
 
 
@@ -147,7 +156,9 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
         for label in question.missed:
             label_text = stock.texts.get(label)
             for item, text in zip(question.ids, question.texts or (), strict=False):
-                if label_text and item not in stock.texts and label_text in text:
+                if item in stock.texts or not label_text or label_text not in text:
+                    continue
+                if likeness([label_text], [text])[0, 0] >= CONTAINED:  # no part of a word
                     moved.append((label, question.query_id, item))
                     break
     if not moved:
@@ -200,11 +211,15 @@ def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[st
     return {name for name in shared if ours[name] and theirs[name] and ours[name] != theirs[name]}
 
 
+def _without_space(text: str) -> str:
+    return "".join(filter(str.isprintable, text)).replace(" ", "")
+
+
 # what spellings of one id differ in, to what takes that away
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "Unicode form": partial(normalize, "NFKC"),
     "percent-encoding": unquote,
-    "white space": lambda text: "".join(filter(str.isprintable, text)).replace(" ", ""),
+    "white space": _without_space,
     "a final .0": partial(re.sub, r"^([+-]?\d+)\.0+$", r"\1"),
     "leading zeros": partial(re.sub, r"(?<![\d.])0+(?=\d)", ""),
     "punctuation": partial(re.sub, r"(?<=[^\W_])[\W_]+|[\W_]+(?=[^\W_])", ""),
@@ -230,7 +245,9 @@ def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
-    retrieved: set[str] = set().union(*(question.ids for question in rows))
+    retrieved: set[str] = set()
+    for question in rows:
+        retrieved.update(question.ids)
     pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)  # label, id, difference
     n_labels = n_missing = 0
     in_stock: Mapping[str, list[str]] = {}

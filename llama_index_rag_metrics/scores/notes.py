@@ -9,7 +9,6 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
-from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
@@ -21,7 +20,6 @@ from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
-_OF_METRIC = "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
@@ -147,15 +145,6 @@ def graders_of_labels(labels: Iterable[object]) -> list[str]:
     """Return a sentence on each LLM that graded labels."""
     models = {getattr(relevance, "graded_by", "") for relevance in labels} - {""}
     return [GRADED + _OF_LABELS.format(model=model) for model in sorted(models)]
-
-
-def graders_of_metrics(metrics: Iterable[object]) -> Iterator[str]:
-    """Yield a sentence on each metric whose scores are an LLM's grades."""
-    for metric in metrics:
-        if isinstance(metric, TextMetric) and metric.graded_by:
-            low, high = metric.bounds
-            fields = {"model": metric.graded_by, "metric": metric.metric_name}
-            yield GRADED + _OF_METRIC.format(low=low, high=high, **fields)
 
 
 def order_notes(rankings: Iterable[object], *, are_stored: bool) -> Iterator[str]:

@@ -2,11 +2,10 @@
 
 One gains M and one loses as much, where M² = (Σd² + R²) / (k + 1) is the mean square of the changes
 that matter, one of R (`widest_apart`) among them, and k their effective number: (Σ|d|)² / Σd², but
-at most Σ min(1, 10 |d| / R), so that noise doesn't count. Of
-differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) and of Bonett and
-Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
-the mean size take the place of d, R is that of a cluster as large as questions see them on average,
-and as many as one size would say as much have the degrees of freedom.
+at most Σ min(1, 10 |d| / R), so that noise doesn't count. Where d is -1, 0 or 1, it is the interval
+of Agresti and Min (2005), of Bonett and Price (2012); with many changes, the plain one. Clusters
+are units as queries are: their sums over the mean size take the place of d, R is that of a cluster
+as large as questions see them on average, and n that of clusters of one size that say as much.
 """
 
 from __future__ import annotations
@@ -78,9 +77,8 @@ def widest_apart(
 ) -> FloatArray:
     """R, how far two scores can be apart, of the lowest and the highest seen.
 
-    Any question may get the `worst` score that there is: where all seen are near the best one, they
-    would say that no other question can fail. Where none seen differ, it is `span`, the width of
-    the metric's range; if that is infinite, the farthest from 0.
+    Any question may get the `worst` score that there is, also where all seen are near the best one.
+    Where none seen differ, it is `span`, the metric's range; if infinite, the farthest from 0.
     """
     observed = np.subtract(highest, lowest)
     reach = observed
@@ -112,8 +110,7 @@ def pseudo_queries(
 ) -> Student:
     """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
-    `widest` is R, how far two scores can be apart; the widest change where infinite. It is
-    `counted` so often among the changes whose mean square is M².
+    `widest` is R, `counted` so often among the changes of M²; where infinite, the widest change.
     """
     count = units.n_units
     scale = ratio(count, units.n)
@@ -292,8 +289,7 @@ def shortfalls(
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
     apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of
     `joint_levels`. The number of queries is that at which the highest mean would be shown to lie
-    within the tolerance if half of its leads were luck; on real scores, that many showed some
-    system to do so in three of four cases.
+    within the tolerance if half of its leads were luck: enough in three of four real cases.
 
     >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
     >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)

@@ -6,8 +6,7 @@ term is a query that no one has seen yet. Each end has its own s² = (Σ(x - m)�
 (n - 1/2): half an imagined query scores as low, or as high, as there is, so that many small misses
 hide no whole one. Zeros and ones alone need none. Clusters are units as queries are, and n is how
 many of one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of
-the range apart: a quarter of the variance of sizes, as questions see them, is added to it. How
-often these intervals cover stands in docs/statistics.md.
+the range apart: a quarter of the variance of sizes, as questions see them, is added to it.
 """
 
 from __future__ import annotations

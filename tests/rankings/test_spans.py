@@ -29,7 +29,8 @@ from llama_index_rag_metrics import (
     evaluate,
     match_run,
 )
-from llama_index_rag_metrics.rankings.span import NodePlaces, node_span
+from llama_index_rag_metrics.evaluation.passages import NodePlaces
+from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 SENTENCES = [

@@ -73,6 +73,26 @@ class TestPassagesThatArentThere:
         assert scores.means["recall"] == 0.75
         assert scores.queries["q1"] == "a?"
 
+    def test_limit_of_recall_is_of_relevant_labels_and_of_questions_that_count(self) -> None:
+        corpus, absent = {"a": "A"}, "labels name passages that the corpus doesn't have, such as"
+
+        def retrieve(query: str) -> list[str]:
+            if query == "b?":
+                raise ConnectionError("down")
+            return ["a"]
+
+        # of q1 the grade of what is gone is no relevant one; q2 loses 1 of 2, unless left out
+        labels = {"q1": {"a": 1, "gone": 0.5}, "q2": ["a", "lost"]}
+        dataset = RetrievalDataset({"q1": "a?", "q2": "b?"}, labels, corpus)
+        said = f"2 of 4 {absent} 'gone' of question 'q1'"
+        limits: dict[Any, str] = {"zero": ": recall can be 0.75 at most", "exclude": ""}
+        for failed, limit in limits.items():
+            results = evaluate(retrieve, dataset, ["recall"], failed=failed)
+            assert results.scores.label_notes[0] == said + limit
+            scores = score_rankings(dataset, results.run, ["recall"], failed=failed)
+            assert scores.label_notes[0] == said + limit
+        assert scores.means["recall"] == 1
+
     def test_corpus_that_isnt_all_there_is_says_nothing(self) -> None:
         stock = Stock(ids={"a"})
         assert notes_of(Asked("q1", ["b", "c"], ["b"]), stock=stock) == []
@@ -250,6 +270,12 @@ def test_labels_that_came_under_new_ids_are_said_of_one_system_and_of_two() -> N
     )
     assert first_lines(new)[0] == said
     assert f"new: {said}" in first_lines(compare({"old": old, "new": new}, "old"))
+
+
+def test_blank_text_or_part_of_a_word_came_under_no_other_id() -> None:
+    for text in ("Yes", " ", "?"):
+        stock = Stock(texts={"a": text})
+        assert notes_of(Asked("q", ["a"], ["n"], ["Yesterday ? we met"]), stock=stock) == []
 
 
 def test_passages_that_match_without_being_the_same() -> None:

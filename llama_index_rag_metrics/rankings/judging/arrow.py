@@ -129,10 +129,7 @@ class IdLists:
         return begin + np.minimum(place, count - 1), place < count
 
     def copies(self) -> tuple[IntArray, IntArray]:
-        """The positions of ids that repeat an earlier one of their list, and of what they repeat.
-
-        Only the lists in which the bits of two agree are sorted by their hashes.
-        """
+        """The positions of ids that repeat an earlier one of a list, and of what they repeat."""
         pairs = [np.empty((2, 0), np.int64)]
         for lists, bits in self.blocks:
             columns, steps = bits, range(1, len(bits))
@@ -141,6 +138,7 @@ class IdLists:
             has_equals = np.zeros(len(lists), np.bool_)
             for step in steps:
                 has_equals |= (columns[step:] == columns[:-step]).any(axis=0)
+            # only where bits agree, hashes are sorted
             position, is_id = self._positions(lists[has_equals])
             order = np.argsort(self.hashes[position], axis=0, kind="stable")
             position = np.take_along_axis(position, order, axis=0)
@@ -153,10 +151,7 @@ class IdLists:
         return copy, original
 
     def find(self, labels: IdLists) -> tuple[IntArray, IntArray, IntArray]:
-        """The lists, the positions in order, and the labels of ids that are labels of their list.
-
-        Where bits agree, the ids are compared.
-        """
+        """The lists, the positions in order, and the labels of ids that are their list's labels."""
         candidates = [(np.array([], np.int64),) * 3]
         for lists, bits in self.blocks:
             label_bits = labels.hashes.astype(bits.dtype)

@@ -139,8 +139,7 @@ def letters(text: str) -> str:
 def words(text: str) -> tuple[str, ...]:
     """The words of a text, in order, without case, width, punctuation and symbols.
 
-    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
-    character that stands alone stays alone.
+    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does.
     """
     parts: list[str] = []
     for word in compatible(text).casefold().translate(_SPACED).split():
