@@ -136,6 +136,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     if isinstance(error, InvalidInput):
         argument, space, detail = error.argument.partition(" ")
         message = error.worded(f"{options.get(argument, argument)}{space}{detail}")
+    message = re.sub(r", or None( for \w+)?, got", ", got", message)
     message = message.replace("columns={field: your column}", "--columns FIELD=NAME")
     message = re.sub(r"columns=\{'(\w+)': '(.+?)'\}", r"--columns \1=\2", message)
     for argument, option in options.items():

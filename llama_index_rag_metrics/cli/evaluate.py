@@ -32,7 +32,7 @@ _ABOUT_DEMO = (
 _AFTER_DEMO = """
 Every question on a page:         rag-metrics demo --html report.html
 Your own questions and retriever: rag-metrics init index"""
-_WORST = 3  # questions whose stories the terminal tells
+WORST = 3  # questions whose stories the terminal tells
 
 
 @command(app, "demo", "rag-metrics demo --html report.html", failed="questions failed")
@@ -174,7 +174,7 @@ def _show(
     if html is not None:
         write_page(report_of(systems, slice_by=keys), html)
     scores = json_of([result.scores for result in results])
-    show_report(report_of(systems, worst=_WORST, slice_by=keys), scores, json)
+    show_report(report_of(systems, worst=WORST, slice_by=keys), scores, json)
 
 
 def report_of(

@@ -30,7 +30,10 @@ def retriever_of(spec: str, dataset: RetrievalDataset, top_k: int) -> Any:
     name = spec
     if spec in BUILT_IN:
         name = f"llama_index_rag_metrics.demo.retrievers:{spec}"
-    return built("--retriever", name, dataset, top_k, f"{', '.join(BUILT_IN)} or {_FACTORY}")
+    retriever = built("--retriever", name, dataset, top_k, f"{', '.join(BUILT_IN)} or {_FACTORY}")
+    if retriever is None:
+        raise InvalidInput("--retriever", spec, "what makes a retriever", "It returned None.")
+    return retriever
 
 
 def built(

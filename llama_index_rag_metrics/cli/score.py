@@ -10,7 +10,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from . import options
 from .commands import app, chosen_metrics, command, fail_if, show_report
-from .evaluate import named_apart, report_of
+from .evaluate import WORST, named_apart, report_of
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -54,10 +54,9 @@ def run_score(
     scored = [stored.scores(path, metrics, min_score) for path in paths]
     names = named_apart([scores.name for scores in scored], paths)
     systems = {name: scores.replace(name=name) for name, scores in zip(names, scored, strict=True)}
-    report = report_of(systems)
     if html is not None:
-        write_page(report, html)
-    show_report(report, json_of(list(systems.values())), json)
+        write_page(report_of(systems), html)
+    show_report(report_of(systems, worst=WORST), json_of(list(systems.values())), json)
     fail_if(any(scores.failed for scores in scored))
 
 

@@ -164,7 +164,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     @cached_property
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
-        """All losses, and what each stage kept and lost."""
         losses: list[LostPassage] = []
         n_kept = Counter(dict.fromkeys(self, 0))
         for query_id in self._counted:

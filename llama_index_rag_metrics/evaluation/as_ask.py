@@ -38,7 +38,10 @@ SourceLike: TypeAlias = (
 )
 """What `evaluate` takes."""
 
-_EXPECTED = "a retriever, an index, a query engine, an agent, a workflow or a function"
+_EXPECTED = (
+    "a retriever, an index, a query engine, an agent, a workflow or a function (of a vector store, "
+    "the index is VectorStoreIndex.from_vector_store(store))"
+)
 _ASYNCHRONOUS = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer: async def ask(question): return await agent.run(question)."
@@ -305,7 +308,12 @@ def _function(function: Callable[..., Any]) -> Source:
         call = partial(function, question.query_str)
         if takes_metadata:
             call = partial(call, metadata=question.copied_metadata())
-        returned = await (call() if is_async else in_thread(call))
+        try:
+            returned = await (call() if is_async else in_thread(call))
+        except RuntimeError as error:
+            if is_async or "no running event loop" not in str(error):
+                raise
+            raise InvalidInput(name, error, "what works in a thread", _ASYNCHRONOUS) from error
         if inspect.isawaitable(returned):
             returned = await returned
         if is_async and _is_said(returned):

@@ -44,7 +44,7 @@ from .plan import CONTEXT, Plan
 _GRACE = 0.2  # seconds that cancelled code may take to end
 
 _WITHOUT = (
-    "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
+    "{} given without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
 )
 _WITHOUT_HISTORY = (
@@ -158,8 +158,6 @@ class Answers:
 
 @dataclass
 class _Asking:
-    """The state of `ask_all`."""
-
     ask: Ask
     plan: Plan
     reader: AnswerReader
@@ -228,7 +226,7 @@ class _Asking:
     def notes(self) -> list[str]:
         notes = list(self.reader.notes)
         if n := self.n_without:
-            notes.append(_WITHOUT.format(counted(n, "question was", "questions were")))
+            notes.append(_WITHOUT.format(counted(n, "answer was", "answers were")))
         if self.journal is not None and self.n_kept:
             notes.insert(0, self.journal.resumed(self.n_kept, len(self.attempts) - self.n_kept))
         return notes

@@ -101,6 +101,7 @@ class Evaluation:
         self.reader = AnswerReader(plan, source.context)
         self._metrics: list[BaseRetrievalMetric] = []
         self._warns = warns
+        self._first_run: Run | None = None
 
     async def answers(self, ask: Ask) -> Answers:
         """Ask every question that the journal doesn't have."""
@@ -141,7 +142,7 @@ class Evaluation:
             scores = of_repeats(of_time for of_time, _ in scored)
         note = await self._label_note(runs[0], matches)
         self._warn(note, runs)
-        fit, absent = self._fit(runs[0], matches, note)
+        fit, absent = self._fit(self._with_all_ids(runs[0]), matches, note)
         notes = list(filter(None, [*_graders(plan.computed), *fit, note]))
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
@@ -167,6 +168,13 @@ class Evaluation:
         if plan.repeats == 1:
             return runs[0]
         return runs[0].replaced(runs[0], repeats=runs)
+
+    def _with_all_ids(self, run: Run) -> Run:
+        """The run of the first stage, of which a later one drops passages, whose ids fit or not."""
+        retrieved = self._first_run = self._first_run or run
+        if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
+            return retrieved
+        return run
 
     def _fit(
         self, run: Run, matches: Sequence[Matched], label_note: str | None
@@ -196,7 +204,6 @@ class Evaluation:
         return labels.note(counts)
 
     def _warn(self, label_note: str | None, runs: Sequence[Run]) -> None:
-        """Warn once of all stages."""
         if not self._warns:
             return
         self._warns = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             mode: what the result says; nodes of every kind count by their ids.
             kwargs: further arguments of `evaluate`.
         """
+        inspect.signature(aevaluate).bind_partial(**kwargs)  # refuses what isn't one of its options
         labels = {"query": expected_ids} if expected_ids is not None else {}
         texts = {"query": expected_texts} if expected_texts is not None else {}
         dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)

@@ -118,7 +118,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
             raise location.lacks(_A_QUESTION, values)
         location.check(isinstance(query, str), _A_QUESTION, query)
         query_id = question_id(row, fields, location)
-        location.check(query_id not in parts["queries"], ONCE, query_id)
+        location.check(query_id not in parts["queries"], ONCE, [query_id, query])
         parts["queries"][query_id] = query
         relevance = read_labels(values, fields, location)
         if relevance is not None:

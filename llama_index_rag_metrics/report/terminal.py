@@ -165,7 +165,6 @@ def _fitting(
 
 
 def _blocks(widths: Sequence[int], gap: int, room: int) -> list[list[int]]:
-    """The columns that fit beside each other."""
     blocks: list[list[int]] = [[]]
     remaining = room
     for column, width in enumerate(widths):

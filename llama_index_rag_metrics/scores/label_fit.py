@@ -85,12 +85,6 @@ def fit_notes(
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
     `missed` has the positions of the questions that may miss a label.
-
-    Examples:
-        >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
-        >>> print(*fit_notes(rows.__getitem__, 2, NO_STOCK, range(2)))
-        Ids that are equal but for case: 1 of 2 labels, such as 'Kiln.md' for the id 'kiln.md'. \
-Ids compare exactly: write them alike on both sides
     """
     if not stock.ids and not stock.texts:
         sample = Random(5).sample(range(len(missed)), min(_SAMPLE, len(missed)))
@@ -211,15 +205,11 @@ def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[st
     return {name for name in shared if ours[name] and theirs[name] and ours[name] != theirs[name]}
 
 
-def _without_space(text: str) -> str:
-    return "".join(filter(str.isprintable, text)).replace(" ", "")
-
-
 # what spellings of one id differ in, to what takes that away
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "Unicode form": partial(normalize, "NFKC"),
     "percent-encoding": unquote,
-    "white space": _without_space,
+    "white space": lambda text: "".join(filter(str.isprintable, text)).replace(" ", ""),
     "a final .0": partial(re.sub, r"^([+-]?\d+)\.0+$", r"\1"),
     "leading zeros": partial(re.sub, r"(?<![\d.])0+(?=\d)", ""),
     "punctuation": partial(re.sub, r"(?<=[^\W_])[\W_]+|[\W_]+(?=[^\W_])", ""),
@@ -245,9 +235,7 @@ def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
-    retrieved: set[str] = set()
-    for question in rows:
-        retrieved.update(question.ids)
+    retrieved: set[str] = set().union(*(question.ids for question in rows))
     pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)  # label, id, difference
     n_labels = n_missing = 0
     in_stock: Mapping[str, list[str]] = {}

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.containers import BoolArray, collection_paused, picked, present
+from llama_index_rag_metrics.runtime.containers import collection_paused, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
@@ -30,6 +30,7 @@ from .batches import (
     Failed,
     Metrics,
     NoRelevant,
+    ScoredBatch,
     ScoringOptions,
     compares_ids,
     ranking_metrics,
@@ -99,7 +100,6 @@ def score_rankings(
     options = ScoringOptions(no_relevant, failed, tokenizer)
     scored_metrics = ranking_metrics(metrics)
     about: dict[str, Any] = {}
-    stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
         dataset = expected
         if dataset.expected_texts and not dataset.relevance and compares_ids(scored_metrics):
@@ -117,23 +117,14 @@ def score_rankings(
     if not isinstance(expected, Mapping) or not run:
         scores = score(expected, retrieved, options)
         return scores.replace(name=name or scores.name)
-    labels = dict(expected)
-    not_asked: dict[str, Reason] = {}
+    labels, not_asked = dict(expected), dict[str, Reason]()
     if run.is_log and expected.keys() & run.keys():
         for query_id in expected.keys() - run.keys():
             if labels.pop(query_id) is not None:
                 not_asked[query_id] = "not asked"
     if run.repeats:
-        parts = []
-        for number, run_of_time in enumerate(run.repeats):
-            # a query that was asked less often than others isn't one that nothing was retrieved for
-            absent = run.keys() - run_of_time.keys()
-            asked_labels = {name: labels[name] for name in labels if name not in absent}
-            # few questions may be left of the last runs
-            checked = replace(options, checks_ids=not number)
-            parts.append(score(asked_labels, run_of_time, checked))
-        retrieval = Retrieval(run, labels, text_of=stock.texts.get)
-        scores = of_repeats(parts).replace(retrieval=retrieval)
+        retrieval = Retrieval(run, labels, text_of=about.get("stock", NO_STOCK).texts.get)
+        scores = of_repeats(_scored_runs(score, labels, run, options)).replace(retrieval=retrieval)
     else:
         scores = score(labels, run, options)
     notes = list(scores.notes)
@@ -142,6 +133,17 @@ def score_rankings(
         notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=n_labelled))
     excluded = {**scores.excluded, **picked(not_asked, expected)}
     return scores.replace(name=name or run.name, notes=notes, excluded=excluded)
+
+
+def _scored_runs(
+    score: Callable[..., Scores], labels: Mapping[str, object], run: Run, options: ScoringOptions
+) -> Iterator[Scores]:
+    for number, run_of_time in enumerate(run.repeats):
+        # a query that was asked less often than others isn't one that nothing was retrieved for
+        absent = run.keys() - run_of_time.keys()
+        asked_labels = {name: labels[name] for name in labels if name not in absent}
+        # of the last runs few questions may be left
+        yield score(asked_labels, run_of_time, replace(options, checks_ids=number == 0))
 
 
 @collection_paused()
@@ -167,34 +169,27 @@ def score_with(
 
     needs, tokenizer = needs_of(metrics), options.tokenizer
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
-    batch = score_batch(judged, metrics, options, _known(relevance), _known(errors), asked_at)
+    is_judged = np.array([labels is not None for labels in relevance], np.bool_)
+    is_failed = np.array([error is not None for error in errors], np.bool_)
+    batch = score_batch(judged, metrics, options, is_judged, is_failed, asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    of_labels, notes = [*graders_of_labels(relevance), *run.label_notes], list(run.notes)
     of_order = list(order_notes(rankings, are_stored=options.checks_ids))
-    mismatch = ""
-    if options.checks_ids and isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-        mismatch = questions_apart(expected, retrieved)
-    known_stock = stock if options.checks_ids else None
-    of_labels += label_notes(batch, metrics, asked_at, mismatch, known_stock)
+    of_labels = [*graders_of_labels(relevance), *run.label_notes]
+    mismatch, known_stock = "", None
     if options.checks_ids:
-        of_labels += of_order
-    notes += [*of_order, *other_notes(batch, judged, metrics, deepest)]
+        known_stock = stock
+        if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
+            mismatch = questions_apart(expected, retrieved)
+    of_labels += label_notes(batch, metrics, asked_at, mismatch, known_stock)
+    of_labels += of_order if options.checks_ids else ()
+    notes = [*run.notes, *of_order, *other_notes(batch, judged, metrics, deepest)]
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")
-    is_listed = batch.is_scored
-    for column in batch.columns.values():
-        is_listed |= ~np.isnan(column)
-    excluded: dict[str, Reason] = {}
-    for row in np.flatnonzero(batch.reason).tolist():
-        excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
     labels = dict(zip(query_ids, relevance, strict=True))
-    return Scores(
-        list(compress(query_ids, is_listed)),
-        {metric: column[is_listed] for metric, column in batch.columns.items()},
-        excluded=excluded,
+    return _scores_of(
+        batch,
+        query_ids,
         failed=present(dict(zip(query_ids, errors, strict=True))),
-        empty=list(compress(query_ids, (batch.depth == 0) & ~batch.is_failed)),
-        no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=run.name,
@@ -204,8 +199,21 @@ def score_with(
     )
 
 
-def _known(values: Iterable[object]) -> BoolArray:
-    return np.array([value is not None for value in values], np.bool_)
+def _scores_of(batch: ScoredBatch, query_ids: Sequence[str], **about: Any) -> Scores:
+    is_listed = batch.is_scored
+    for column in batch.columns.values():
+        is_listed |= ~np.isnan(column)
+    excluded: dict[str, Reason] = {}
+    for row in np.flatnonzero(batch.reason).tolist():
+        excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
+    return Scores(
+        list(compress(query_ids, is_listed)),
+        {metric: column[is_listed] for metric, column in batch.columns.items()},
+        excluded=excluded,
+        empty=list(compress(query_ids, (batch.depth == 0) & ~batch.is_failed)),
+        no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
+        **about,
+    )
 
 
 def align(
@@ -241,7 +249,6 @@ def _read(side: Any, reader: Callable[[Any], Any]) -> Any:
 
 
 def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, object]) -> None:
-    """Refuse ids that only the types part: 1 is never "1"."""
     judged_alone = expected.keys() - retrieved.keys()
     ranked_alone = retrieved.keys() - expected.keys()
     shared_kinds = id_kinds(judged_alone) & id_kinds(ranked_alone)

@@ -69,6 +69,11 @@ def test_runs_side_by_side(folder: Path) -> None:
     assert values["nothing relevant"] == values["not labelled"] == ["1", "1"]
 
 
+def test_one_run_tells_its_worst_questions(folder: Path) -> None:
+    printed = score("bm25.run", "-m", "recall@1").stdout
+    assert "relevant a [2]: rank 2, below the cutoff 1" in " ".join(printed.split())
+
+
 def test_usual_metrics_unless_others_are_named(folder: Path) -> None:
     usual = {"hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10"}
     assert usual <= set(rows(score("bm25.run")))

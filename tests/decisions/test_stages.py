@@ -300,3 +300,17 @@ def test_each_postprocessor_is_compared_with_the_stage_before_it() -> None:
     pair = {name: stages[name] for name in ("retriever", "rerank")}
     (alone,) = evaluate_stages(script, {"rerank": chain["rerank"]}, dataset, ["mrr"]).differences
     assert alone == compare(pair, "retriever")["rerank", "mrr"]
+
+
+@pytest.mark.parametrize("new_id", ["", "new-"])
+def test_stage_that_drops_what_was_found_has_ids_that_fit(new_id: str) -> None:
+    def worse(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [node(f"{new_id}{one.node.node_id}") for one in nodes if one.node.node_id == "d"]
+
+    queries = {str(number): str(number) for number in range(9)}
+    dataset = RetrievalDataset(queries, {query: ["a"] for query in queries})
+    found = Scripted({query: [node("a"), node("d")] for query in queries})
+    stages = evaluate_stages(found, {"worse": Postprocessor(function=worse)}, dataset, ["mrr"])
+    notes = [note for results in stages.values() for note in results.scores.label_notes]
+    # ids that only a later stage has may name the same passages otherwise
+    assert len(notes) == bool(new_id)

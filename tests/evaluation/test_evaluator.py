@@ -387,11 +387,14 @@ def test_evaluate_has_every_option() -> None:
         lambda options: package.RetrieverEvaluator.from_metric_names(
             ["mrr"], retriever=lambda query: ["d"]
         ).evaluate_dataset(ONE_LABEL, **options),
+        lambda options: package.RetrieverEvaluator.from_metric_names(
+            ["mrr"], retriever=lambda query: ["d"]
+        ).evaluate("one", ["d"], **options),
         lambda options: ray.evaluate(lambda: None, ONE_LABEL, **options),
     ],
 )
 def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
+    with pytest.raises(TypeError, match=r"^(?!Plan).*unexpected keyword argument 'worker'"):
         call({"worker": 8})
 
 

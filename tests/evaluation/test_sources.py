@@ -1,5 +1,6 @@
 """What can be evaluated: engines that answer, and what is refused before or at the first query."""
 
+import asyncio
 import functools
 import math
 from typing import Any
@@ -19,6 +20,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import QueryEngineTool, ToolMetadata
+from llama_index.core.vector_stores import SimpleVectorStore
 from support.retrievers import Postprocessor, Scripted, WithoutPrompts, node
 from support.searching_workflows import Searching
 
@@ -142,10 +144,21 @@ def test_answers_without_sources_are_said() -> None:
         def custom_query(self, query_str: str) -> str:
             return "yes"
 
-    results = evaluate(Silent(), DATASET, ["mrr"])
-    assert results.scores.counts.empty == 2
-    [note] = results.scores.notes
-    assert note.startswith("2 questions were answered without a retrieval that could be seen")
+    for repeats in (1, 3):
+        results = evaluate(Silent(), DATASET, ["mrr"], repeats=repeats)
+        assert results.scores.counts.empty == 2
+        [note] = results.scores.notes
+        n = 2 * repeats
+        assert note.startswith(f"{n} answers were given without a retrieval that could be seen")
+
+
+def test_blocking_function_that_starts_an_agent_is_told_to_await_it() -> None:
+    with pytest.raises(InvalidInput, match=r"search: expected .*async def ask\(question\)"):
+        evaluate(search, DATASET, ["mrr"])
+
+
+def search(question: str) -> Any:
+    return asyncio.get_running_loop().create_task(asyncio.sleep(0))
 
 
 def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
@@ -171,6 +184,7 @@ class Workflowish:
         (Scripted, r"Give an instance of it, built as Scripted\(\.\.\.\)"),
         (DATASET, "expected a retriever, an index, a query engine"),
         (None, "expected a retriever, an index, a query engine"),
+        (SimpleVectorStore(), r"the index is VectorStoreIndex\.from_vector_store\(store\)"),
     ],
 )
 def test_source_that_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:

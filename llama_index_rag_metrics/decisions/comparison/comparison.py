@@ -87,7 +87,6 @@ class Comparison(Reportable):
 
     @cached_property
     def _by_metric(self) -> dict[str, dict[str, Difference]]:
-        """Metric to system to its difference."""
         rows: dict[str, dict[str, Difference]] = {metric: {} for metric in self.metric_names}
         for row in self:
             rows[row.metric][row.system] = row
@@ -343,7 +342,6 @@ def compare(
 
 
 def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:
-    """The mean of each (system, metric), over all questions with a score."""
     by_key: dict[tuple[str, str], MeanInterval] = {}
     for metric, scores in paired.columns.items():
         limits, clusters = [limits_of(metric)] * len(paired.systems), paired.clusters

@@ -211,7 +211,6 @@ def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
 
 
 def _row(verdict: Verdict) -> model.Row:
-    """Return the numbers with the digits that the questions carry."""
     bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
     if verdict.rule.baseline:
         bounds = bounds._replace(value="signed")

@@ -314,7 +314,6 @@ class Sweep(Reportable):
                 yield _LEFT_OUT.format(questions=numbers.questions(n_left_out))
 
     def _table(self) -> model.Table:
-        """The configurations, best mean first."""
         rows, cells = [], dict[str, model.Cell]()
         for rank, configuration in enumerate(self.ranked, 1):
             cells = self._cells(configuration)
@@ -348,7 +347,6 @@ class Sweep(Reportable):
         return model.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
 
     def _record(self, configuration: Configuration) -> dict[str, Any]:
-        """The numbers of a configuration, unrounded, for programs."""
         bound = math.inf
         if configuration in self._finished:
             bound = self.at_most_worse(configuration)

@@ -37,25 +37,19 @@ def judge(
     """Bring relevance (None: not judged) and rankings together; metrics may need tokens, spans."""
     try:
         judged = _judge_ids(relevance, rankings)
-    except InvalidInput as error:
+    except InvalidInput:
         for query_id, labels, ranking in zip(query_ids or (), relevance, rankings, strict=False):
-            if _is_refused(labels, ranking):
+            try:
+                _judge_ids([labels], [ranking])
+            except InvalidInput as error:
                 argument = f"{error.argument} of question {query_id!r}"
-                raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
+                raise InvalidInput(argument, error.value, error.expected, error.remedy) from None
         raise
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
         judged = replace(judged, spans=JudgedSpans.of(relevance, rankings, query_ids))
     return judged
-
-
-def _is_refused(labels: RelevanceLike | None, ranking: RankingLike) -> bool:
-    try:
-        _judge_ids([labels], [ranking])
-    except InvalidInput:
-        return True
-    return False
 
 
 def _judge_ids(

@@ -105,7 +105,6 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
 
 
 def _statement(statement: model.Statement) -> str:
-    """A sentence with its badge."""
     look, badge = f" {statement.tone}", ""
     if statement.label:
         look, badge = "", f"{_BADGE.format(statement.tone, escape_html(statement.label))} "

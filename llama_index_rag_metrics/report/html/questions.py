@@ -187,7 +187,6 @@ def _row(start: str, ranks: Iterable[int | None], name: str, text: str) -> str:
 
 
 def _text(text: str, most: int) -> str:
-    """The beginning of a passage, with its title in bold."""
     title, body = titled(text, most)
     if title:
         return f"<b>{escape_html(title)}</b> {escape_html(body)}"
