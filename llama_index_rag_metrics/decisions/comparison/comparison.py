@@ -150,7 +150,7 @@ class Comparison(Reportable):
         best_rival = self.systems[self._rivals[0]]
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids))
-        if not self._is_paired:
+        if not self._is_paired(self.primary):
             n = f"{self._is_common(self.primary).sum():,} of {n}"
         return model.Report(
             title=f"{listed(list(self.systems)[1:])} against {one_line(self.baseline)}",
@@ -167,11 +167,10 @@ class Comparison(Reportable):
             records=model.Records.of_fields(self.differences, _RECORDS),
         )
 
-    @property
-    def _is_paired(self) -> bool:
-        """Whether all systems have scores of the same questions, on the metric that decides."""
-        n_scored = (~np.isnan(self.paired.columns[self.primary])).any(axis=1).sum()
-        return bool(n_scored in (0, self._is_common(self.primary).sum()))
+    def _is_paired(self, metric: str) -> bool:
+        """Whether all systems that a metric measured have scores of the same questions."""
+        n_scored = (~np.isnan(self.paired.columns[metric])).any(axis=1).sum()
+        return bool(n_scored in (0, self._is_common(metric).sum()))
 
     def _is_common(self, metric: str) -> BoolArray:
         """(questions,) whether all systems have a score, but for those that have none at all."""
@@ -184,8 +183,10 @@ class Comparison(Reportable):
         """The means over the questions that all measured systems have scores for."""
         columns = {}
         for metric, scores in self.paired.columns.items():
-            columns[metric] = np.where(self._is_common(metric)[:, np.newaxis], scores, np.nan)
-        return _means(replace(self.paired, columns=columns), self.confidence)
+            if not self._is_paired(metric):
+                is_common = self._is_common(metric)[:, np.newaxis]
+                columns[metric] = np.where(is_common, scores, np.nan)
+        return {**self.means, **_means(replace(self.paired, columns=columns), self.confidence)}
 
     @property
     def _rivals(self) -> list[str]:
@@ -204,7 +205,7 @@ class Comparison(Reportable):
         explanations = []
         if len(names) > 2:
             explanations.append(_HOW.format(confidence=level))
-        if not self._is_paired:
+        if not self._is_paired(self.primary):
             explanations.append(_COMMON)
         tables = [model.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
         if metrics:
