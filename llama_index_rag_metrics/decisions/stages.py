@@ -64,23 +64,18 @@ _LOST = "{n:,} of {passages} lost{causes}."
 class LostPassage(Sentence):
     """A relevant passage of a question that is missing at the end, with the stage that lost it.
 
-    Attributes:
-        stage: the first stage after the last one that had it: a postprocessor that dropped it, or
-            failed on the question; "retriever" where it was never retrieved; "metric's cutoff" or
-            "token budget" where the metric that decides doesn't reach it.
-        item: the id of the passage; of a group, that of its best placed passage.
-        text: what it says, "" where nobody knows.
-        rank: where the stage before had it; None where none did.
-        cause: how it was lost, such as "dropped by reranker".
+    It is the first stage after the last one that had it: a postprocessor that dropped it, or failed
+    on the question; "retriever" where it was never retrieved; "metric's cutoff" or "token budget"
+    where the metric that decides doesn't reach it.
     """
 
     stage: str
     query_id: str
-    item: str
+    item: str  # the id of the passage; of a group, that of its best placed passage
     grade: float
-    text: str = ""
-    rank: int | None = None
-    cause: str = whereabouts.NEVER
+    text: str = ""  # what it says, "" where nobody knows
+    rank: int | None = None  # where the stage before had it; None where none did
+    cause: str = whereabouts.NEVER  # how it was lost, such as "dropped by reranker"
 
     def __str__(self) -> str:
         passage = self.text and f" “{excerpt(self.text)}”"

@@ -126,23 +126,16 @@ class Evaluation:
         dataset, run = plan.dataset, self._run(plan, answers)
         runs: Sequence[Run] = run.repeats or [run]
         matched: Matched | None = None
-        matches: list[Matched] = []
         by_metric: dict[str, Matched] = {}
         if plan.matcher is not None:
             matched = await in_thread(match_run, run, dataset, plan.matcher)
-            matches = list(matched.repeats or [matched])
             for metric in plan.metrics:
                 if getattr(metric, "recognises", True):
                     by_metric[metric.metric_name] = matched
-        scored = []
-        for run_of_time, match in zip_longest(runs, matches):
-            scored.append(await score_run(plan, run_of_time, match, self._metrics))
-        scores, computed = scored[0]
-        if run.repeats:
-            scores = of_repeats(of_time for of_time, _ in scored)
-        note = await self._label_note(runs[0], matches)
+        scores, computed = await self._scored(plan, run, matched)
+        note = await self._label_note(runs[0], matched)
         self._warn(note, runs)
-        fit, absent = self._fit(self._with_all_ids(runs[0]), matches, note)
+        fit, absent = self._fit(self._with_all_ids(runs[0]), matched, note)
         notes = list(filter(None, [*_graders(plan.computed), *fit, note]))
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
@@ -155,6 +148,21 @@ class Evaluation:
         about = describe(plan, run, self.source.name, matched)
         rows = core_results(dataset, runs[0], computed, scores)
         return EvaluationResults(rows, scores=scores, about=about)
+
+    async def _scored(
+        self, plan: Plan, run: Run, matched: Matched | None
+    ) -> tuple[Scores, Computed]:
+        """The scores of a run; of several times the means, and what the first time computed."""
+        matches: Sequence[Matched] = ()
+        if matched is not None:
+            matches = matched.repeats or [matched]
+        scored = []
+        for run_of_time, match in zip_longest(run.repeats or [run], matches):
+            scored.append(await score_run(plan, run_of_time, match, self._metrics))
+        scores, computed = scored[0]
+        if run.repeats:
+            scores = of_repeats(of_time for of_time, _ in scored)
+        return scores, computed
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
         """What was retrieved, cut at the lowest score; of several times the first, with all."""
@@ -177,12 +185,12 @@ class Evaluation:
         return run
 
     def _fit(
-        self, run: Run, matches: Sequence[Matched], label_note: str | None
+        self, run: Run, matched: Matched | None, label_note: str | None
     ) -> tuple[list[str], frozenset[str]]:
         """What is wrong with labels beside their note, and the labels that the index lacks."""
         absent, dataset = frozenset[str](), self.plan.dataset
-        if matches:
-            return [matches[0].unlike], absent
+        if matched is not None:
+            return [matched.unlike], absent
         if not self.plan.compares_ids or (label_note or "").startswith(NOT_VALID):
             return [], absent
         indexed = indexed_ids(self.source.asked, self.plan.match_on)
@@ -190,7 +198,7 @@ class Evaluation:
             absent = absent_labels(dataset.relevance, run, indexed)
         return fit_of_ids(self.plan, run, indexed, is_said=label_note is not None), absent
 
-    async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
+    async def _label_note(self, run: Run, matched: Matched | None) -> str | None:
         """What is wrong with labels that name what came otherwise than by its ids."""
         dataset, labels = self.plan.dataset, self.reader.labels
         has_ids = any(dataset.relevance.values())
@@ -199,8 +207,8 @@ class Evaluation:
         counts = None
         if labels.are_strange:
             counts = await in_thread(count_by_text, dataset, run)
-        if matched and all(of_time.label_note for of_time in matched):
-            return matched[0].label_note
+        if matched is not None and all(time.label_note for time in matched.repeats or [matched]):
+            return matched.label_note
         return labels.note(counts)
 
     def _warn(self, label_note: str | None, runs: Sequence[Run]) -> None:
@@ -278,6 +286,24 @@ async def score_run(
     plan: Plan, run: Run, matched: Matched | None, metrics: Sequence[BaseRetrievalMetric]
 ) -> tuple[Scores, Computed]:
     """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
+    computed, errors = await _computed(plan, run, metrics)
+    by_rank = _score_rankings(plan, run, matched)
+    excluded = by_rank.failed if plan.failed == "exclude" else ()
+    columns: dict[str, dict[str, float]] = {}
+    for name, results in computed.items():
+        columns[name] = {}
+        for query_id, result in results.items():
+            if query_id not in excluded and not _is_empty(result):
+                columns[name][query_id] = result.score
+    scores = by_rank.join(columns, order=plan.metric_names)
+    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
+    return scores.replace(notes=dict.fromkeys(notes)), computed
+
+
+async def _computed(
+    plan: Plan, run: Run, metrics: Sequence[BaseRetrievalMetric]
+) -> tuple[Computed, dict[str, dict[str, str]]]:
+    """Compute metrics question by question: their results, and metric to query id to error."""
     computed: Computed = {metric.metric_name: {} for metric in metrics}
     errors: dict[str, dict[str, str]] = {name: {} for name in computed}
     dataset = plan.dataset
@@ -302,17 +328,7 @@ async def score_run(
 
     if metrics:
         await each(run, score, plan.workers)
-    by_rank = _score_rankings(plan, run, matched)
-    excluded = by_rank.failed if plan.failed == "exclude" else ()
-    columns: dict[str, dict[str, float]] = {}
-    for name, results in computed.items():
-        columns[name] = {}
-        for query_id, result in results.items():
-            if query_id not in excluded and not _is_empty(result):
-                columns[name][query_id] = result.score
-    scores = by_rank.join(columns, order=plan.metric_names)
-    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
-    return scores.replace(notes=dict.fromkeys(notes)), computed
+    return computed, errors
 
 
 async def _compute(
@@ -333,22 +349,7 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
     if matched is None:
         scores = _score(plan, members, plan.dataset.relevance, run)
     else:
-        recognising = [metric for metric in members if metric.recognises]
-        by_id = [metric for metric in members if not metric.recognises]
-        # one that stands for several makes it longer, repetitions make it shorter
-        judged_run = _without_errors(matched)
-        scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
-        # what knows no items counts the queries that the others count
-        labels = {**matched.relevance, **plan.dataset.relevance}
-        scores_by_id = _score(plan, by_id, labels, run)
-        columns = {}
-        for metric in scores:
-            columns[metric] = dict(scores.by_query(metric))
-            for query_id in matched.errors:
-                columns[metric].pop(query_id, None)
-        for metric in scores_by_id:
-            columns[metric] = dict(scores_by_id.by_query(metric))
-        scores = scores.join(columns, order=list(columns))
+        scores = _score_matched(plan, members, run, matched)
     notes = list(scores.notes)
     if SPANS in needs_of(members):
         spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))
@@ -359,6 +360,27 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
     # a matcher that failed leaves no ranking, but something was retrieved
     empty = [query_id for query_id in scores.empty if not run[query_id].ids]
     return scores.replace(empty=empty, notes=dict.fromkeys(notes))
+
+
+def _score_matched(
+    plan: Plan, metrics: Sequence[RankingMetric], run: Run, matched: Matched
+) -> Scores:
+    recognising = [metric for metric in metrics if metric.recognises]
+    by_id = [metric for metric in metrics if not metric.recognises]
+    # one that stands for several makes it longer, repetitions make it shorter
+    judged_run = _without_errors(matched)
+    scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
+    # what knows no items counts the queries that the others count
+    labels = {**matched.relevance, **plan.dataset.relevance}
+    scores_by_id = _score(plan, by_id, labels, run)
+    columns = {}
+    for metric in scores:
+        columns[metric] = dict(scores.by_query(metric))
+        for query_id in matched.errors:
+            columns[metric].pop(query_id, None)
+    for metric in scores_by_id:
+        columns[metric] = dict(scores_by_id.by_query(metric))
+    return scores.join(columns, order=list(columns))
 
 
 def _score(

@@ -127,21 +127,13 @@ class EvaluationResults(Reportable, ListOfResults):
 
 
 class SessionCall(NamedTuple):
-    """One call of a session, judged.
-
-    Attributes:
-        query_id: the question.
-        number: which of the question's calls, from 1 on.
-        query: what was searched for, in the agent's words.
-        new_relevant: how many relevant items it retrieved that no earlier call had.
-        latency: seconds, if it was timed.
-    """
+    """One call of a session, judged."""
 
     query_id: str
-    number: int
-    query: str
-    new_relevant: int
-    latency: float | None
+    number: int  # which of the question's calls, from 1 on
+    query: str  # what was searched for, in the agent's words
+    new_relevant: int  # how many relevant items it retrieved that no earlier call had
+    latency: float | None  # seconds, if it was timed
 
 
 def core_results(

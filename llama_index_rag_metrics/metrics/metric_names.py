@@ -247,8 +247,8 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
 
 
 def _registered(name: str) -> NamedMetric:
-    """The metric of a name in LlamaIndex's registry, whose evaluator has the list of names."""
-    frame = sys._getframe(1)
+    """The metric of a name in LlamaIndex's registry; a warning where a list mixes definitions."""
+    frame = sys._getframe(1)  # of LlamaIndex's `from_metric_names`, which alone knows the list
     outer = frame.f_back or frame  # before Python 3.12 a comprehension has a frame of its own
     names = frame.f_locals.get("metric_names") or outer.f_locals.get("metric_names") or []
     cores = [core_name for core_name in names if not _is_ours(core_name)]
