@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
@@ -138,9 +138,6 @@ async def aevaluate(
 
 evaluate = synchronous(aevaluate)
 
-_Built: TypeAlias = tuple[str, str]
-"""The name of what a worker built, and what that is told beside the question."""
-
 
 class _Worker:
     """Retrieves, on whatever machine Ray starts it."""
@@ -148,7 +145,8 @@ class _Worker:
     def __init__(self, build: Callable[[], Any], depth: int) -> None:
         self._source = as_source(build(), depth)
 
-    def built(self) -> _Built:
+    def built(self) -> tuple[str, str]:
+        """The name of what it built, and what that is told beside the question."""
         return self._source.name, self._source.context
 
     def ask(self, question: Question) -> Answer:
@@ -168,11 +166,11 @@ class _Pool:
         self._actors: set[Any] = set()
         # an actor for each question that it can be asked now; None once no actor is left
         self._slots: asyncio.Queue[Any] = asyncio.Queue()
-        self._starting: set[asyncio.Task[_Built]] = set()
+        self._starting: set[asyncio.Task[tuple[str, str]]] = set()
         self._again = asyncio.Lock()
         self._failure = ""
 
-    async def start(self) -> _Built:
+    async def start(self) -> tuple[str, str]:
         """Start the workers; what the first one that is ready has built."""
         tasks = [self._start_one() for _ in range(self._workers)]
         for ready in asyncio.as_completed(tasks):
@@ -218,16 +216,16 @@ class _Pool:
         finally:
             self._slots.put_nowait(actor)
 
-    def _start_one(self) -> asyncio.Task[_Built]:
+    def _start_one(self) -> asyncio.Task[tuple[str, str]]:
         task = asyncio.create_task(self._add())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
         return task
 
-    async def _add(self) -> _Built:
+    async def _add(self) -> tuple[str, str]:
         actor = self._launch()
         try:
-            built: _Built = await actor.built.remote()
+            built: tuple[str, str] = await actor.built.remote()
         except self._ray.exceptions.RayError as error:
             self._failure = describe_error(getattr(error, "cause", None) or error)
             if not self._actors and len(self._starting) == 1:

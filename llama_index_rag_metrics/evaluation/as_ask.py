@@ -46,6 +46,7 @@ _ASYNCHRONOUS = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer: async def ask(question): return await agent.run(question)."
 )
+_SAID = (str, BaseModel, Mapping)  # answers in words: an agent's is iterable, too
 _LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
 
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
@@ -316,8 +317,8 @@ def _function(function: Callable[..., Any]) -> Source:
             raise InvalidInput(name, error, "what works in a thread", _ASYNCHRONOUS) from error
         if inspect.isawaitable(returned):
             returned = await returned
-        if is_async and _is_said(returned):
-            return Answer(calls=())
+        if is_async and (isinstance(returned, _SAID) or not isinstance(returned, Iterable)):
+            return Answer(calls=())  # whose retrievals are captured
         if type(returned) is list and all(type(item) is str for item in returned):
             return Answer(returned)
         return Answer(as_nodes(returned, _ASYNCHRONOUS))
@@ -326,12 +327,6 @@ def _function(function: Callable[..., Any]) -> Source:
     name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")
     context = "metadata" if takes_metadata else ""
     return Source(ask, name, function, context, captures=is_async)
-
-
-def _is_said(returned: Any) -> bool:
-    """Whether what a function returned is an answer in words: its retrievals are captured."""
-    # an agent's answer is iterable, too
-    return isinstance(returned, (str, BaseModel, Mapping)) or not isinstance(returned, Iterable)
 
 
 def _takes_metadata(function: Callable[..., Any]) -> bool:

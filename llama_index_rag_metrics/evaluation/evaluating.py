@@ -132,7 +132,13 @@ class Evaluation:
             for metric in plan.metrics:
                 if getattr(metric, "recognises", True):
                     by_metric[metric.metric_name] = matched
-        scores, computed = await self._scored(plan, run, matched)
+        matches = [] if matched is None else matched.repeats or [matched]
+        scored = []
+        for run_of_time, match in zip_longest(runs, matches):
+            scored.append(await score_run(plan, run_of_time, match, self._metrics))
+        scores, computed = scored[0]
+        if run.repeats:
+            scores = of_repeats(of_time for of_time, _ in scored)
         note = await self._label_note(runs[0], matched)
         self._warn(note, runs)
         fit, absent = self._fit(self._with_all_ids(runs[0]), matched, note)
@@ -148,21 +154,6 @@ class Evaluation:
         about = describe(plan, run, self.source.name, matched)
         rows = core_results(dataset, runs[0], computed, scores)
         return EvaluationResults(rows, scores=scores, about=about)
-
-    async def _scored(
-        self, plan: Plan, run: Run, matched: Matched | None
-    ) -> tuple[Scores, Computed]:
-        """The scores of a run; of several times the means, and what the first time computed."""
-        matches: Sequence[Matched] = ()
-        if matched is not None:
-            matches = matched.repeats or [matched]
-        scored = []
-        for run_of_time, match in zip_longest(run.repeats or [run], matches):
-            scored.append(await score_run(plan, run_of_time, match, self._metrics))
-        scores, computed = scored[0]
-        if run.repeats:
-            scores = of_repeats(of_time for of_time, _ in scored)
-        return scores, computed
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
         """What was retrieved, cut at the lowest score; of several times the first, with all."""
@@ -286,24 +277,6 @@ async def score_run(
     plan: Plan, run: Run, matched: Matched | None, metrics: Sequence[BaseRetrievalMetric]
 ) -> tuple[Scores, Computed]:
     """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
-    computed, errors = await _computed(plan, run, metrics)
-    by_rank = _score_rankings(plan, run, matched)
-    excluded = by_rank.failed if plan.failed == "exclude" else ()
-    columns: dict[str, dict[str, float]] = {}
-    for name, results in computed.items():
-        columns[name] = {}
-        for query_id, result in results.items():
-            if query_id not in excluded and not _is_empty(result):
-                columns[name][query_id] = result.score
-    scores = by_rank.join(columns, order=plan.metric_names)
-    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
-    return scores.replace(notes=dict.fromkeys(notes)), computed
-
-
-async def _computed(
-    plan: Plan, run: Run, metrics: Sequence[BaseRetrievalMetric]
-) -> tuple[Computed, dict[str, dict[str, str]]]:
-    """Compute metrics question by question: their results, and metric to query id to error."""
     computed: Computed = {metric.metric_name: {} for metric in metrics}
     errors: dict[str, dict[str, str]] = {name: {} for name in computed}
     dataset = plan.dataset
@@ -328,7 +301,17 @@ async def _computed(
 
     if metrics:
         await each(run, score, plan.workers)
-    return computed, errors
+    by_rank = _score_rankings(plan, run, matched)
+    excluded = by_rank.failed if plan.failed == "exclude" else ()
+    columns: dict[str, dict[str, float]] = {}
+    for name, results in computed.items():
+        columns[name] = {}
+        for query_id, result in results.items():
+            if query_id not in excluded and not _is_empty(result):
+                columns[name][query_id] = result.score
+    scores = by_rank.join(columns, order=plan.metric_names)
+    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
+    return scores.replace(notes=dict.fromkeys(notes)), computed
 
 
 async def _compute(
