@@ -126,7 +126,7 @@ def compared(*shifts: float, **options: Any) -> Comparison:
     """Systems a, b, … whose means differ by about these shifts; a is the baseline."""
     systems = {}
     for number, shift in enumerate(shifts):
-        column = 0.5 + shift + bool(shift) * NOISE[:, number]
+        column = 0.5 + shift + bool(shift) * NOISE[:, number % 4]
         systems["abcdefgh"[number]] = Scores(IDS, {"mrr": column})
     return compare(systems, "a", **options)
 
@@ -153,6 +153,17 @@ def test_line_a_system_and_what_to_do() -> None:
         assert comparison.decision == lines[position if len(shifts) > 2 else 0]
         texts += [f"{shifts}, margin {margin}", *lines, ""]
     check_golden("decisions/decisions.txt", texts)
+
+
+def test_many_systems_have_a_line_an_outcome() -> None:
+    comparison = compared(0.0, -0.1, 0.1, 0.0, -0.2, 0.2)
+    lines = [(each.text, each.label, each.tone) for each in comparison.sentences]
+    assert lines == [
+        ("f is the best of 6 on mrr.", "", "best"),
+        ("better: f and c.", "better", "best"),
+        ("same: d.", "same", "normal"),
+        ("worse: b and e.", "worse", "alarm"),
+    ]
 
 
 def test_changes_too_few_say_no_number() -> None:

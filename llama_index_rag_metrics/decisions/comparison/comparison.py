@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import compress, product
+from itertools import chain, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,6 +120,8 @@ class Comparison(Reportable):
         """What the metric that decides shows: a line a system, and what to do or would decide."""
         differences = list(self._by_metric[self.primary].values())
         lines = [row.statement for row in differences]
+        if len(self.systems) > model.MOST_ABREAST:
+            lines = self._outcomes
         if self.winner is None:
             choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
             if choice:
@@ -126,6 +129,19 @@ class Comparison(Reportable):
         elif len(self.systems) > 2:
             fields = {"system": self.winner, "n": len(self.systems), "metric": self.primary}
             lines.insert(0, model.Statement(_BEST.format(**fields), "best"))
+        return lines
+
+    @property
+    def _outcomes(self) -> list[model.Statement]:
+        """The verdicts on many systems, a line an outcome; a table has their numbers."""
+        names: dict[tuple[str, model.Tone], list[str]] = defaultdict(list)
+        for name in self._rivals:
+            _, tone, label = self._by_metric[self.primary][name].statement
+            names[label, tone].append(name)
+        lines = []
+        for (label, tone), systems in names.items():
+            text = f"{label}: {listed(systems, most=12)}."
+            lines.append(model.Statement(text, tone, label))
         return lines
 
     @property
@@ -196,7 +212,6 @@ class Comparison(Reportable):
         return [row.system for row in rows]
 
     def _tables(self) -> list[model.Table]:
-        """Return a table of the metric that decides, the best system first, and one of others."""
         primary, *metrics = self.metric_names
         names = [self.baseline, *self._rivals]
         level = numbers.percent(self.confidence)
@@ -227,14 +242,11 @@ class Comparison(Reportable):
         for metric in metrics:
             head += (metric, "difference")
         for name in names:
-            row: list[model.Cell] = []
-            for metric in metrics:
-                row += cells[name, metric]
-            rows.append(model.Row(name, row))
+            row = chain.from_iterable(cells[name, metric] for metric in metrics)
+            rows.append(model.Row(name, list(row)))
         return model.Table("On other metrics", head, rows, is_detail=True)
 
     def _cells(self, name: str, metric: str) -> list[model.Cell]:
-        """Return the mean of a system and its interval; the difference, its interval, a tally."""
         mean, row = self._common_means[name, metric], self._by_metric[metric].get(name)
         bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [model.Cell(mean.mean, "score"), bounds]
