@@ -206,10 +206,7 @@ def _lost_passage(
     query_id: str, need: Sequence[Item], place: whereabouts.Whereabouts
 ) -> LostPassage:
     """A passage that was wanted and lost; of alternatives that which was retrieved, or the best."""
-    item = need[0]
-    for alternative in reversed(need):
-        if alternative.id == place.item:
-            item = alternative
+    item = next((alternative for alternative in need if alternative.id == place.item), need[0])
     rank, cause = place.rank or place.was, place.loss
     if cause == whereabouts.OTHER_ID:
         rank = None

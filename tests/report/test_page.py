@@ -110,6 +110,20 @@ def test_counts_of_better_and_worse_filter_the_questions_where_there_are_some() 
     assert [link["data-show"] for link in links] == ["better 1", "worse 1"]
 
 
+@pytest.mark.parametrize(
+    ("label", "n_columns", "stacks"),
+    [("a", 5, 0), ("a", 6, 1), ("a >= baseline - 0.02 at 95%", 1, 1)],
+)
+def test_rows_too_wide_for_a_narrow_screen_are_lists(
+    label: str, n_columns: int, stacks: int
+) -> None:
+    heads = [f"<{n}>" for n in range(n_columns)]
+    page = html_page(Report("", tables=[Table("", heads, [Row(label, [Cell(1.0)] * n_columns)])]))
+    tags = Parsed(page).tags
+    assert page.count('class="wide stacks"') == stacks
+    assert [values["data-head"] for tag, values in tags if tag == "td" and values] == heads
+
+
 def test_texts_are_cut_so_that_many_questions_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def page(n: int, n_words: int = 400) -> str:
         texts = [*["word " * n_words] * 9, "word " * (n_words - 1) + "THE-END"]

@@ -211,14 +211,13 @@ def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
 
 
 def _row(verdict: Verdict) -> model.Row:
-    bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
-    if verdict.rule.baseline:
-        bounds = bounds._replace(value="signed")
+    kind = "signed" if verdict.rule.baseline else "score"
+    bounds = model.Cell(kind, "bounds", low=verdict.lower, high=verdict.upper)
     cells = [
         model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
         model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
-        model.Cell(verdict.baseline, "score"),
-        model.Cell(verdict.difference, "signed"),
+        model.Cell.of(verdict.baseline, "score"),
+        model.Cell.of(verdict.difference, "signed"),
         bounds,
     ]
     digits = digits_for(verdict.n, verdict.lower, verdict.upper)

@@ -203,9 +203,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
 def _observed(verdict: Verdict) -> Verdict:
     if verdict.identical and verdict.rule.confidence is not None:
         verdict = replace(verdict, lower=0.0, upper=0.0)
-    observed = verdict.value
-    if verdict.difference is not None:
-        observed = verdict.difference
+    observed = verdict.value if verdict.difference is None else verdict.difference
     if verdict.is_covered and verdict.rule.is_kept_by(observed):
         return replace(verdict, outcome="pass")
     return replace(verdict, outcome="fail")

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from string import Template
 
@@ -22,14 +23,16 @@ from .questions import SIZES, question, repeated
 
 # figures that stand beside the tables; the others are folded below the questions
 _IN_SIGHT = ("differences", "tradeoff")
-_QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
 _BADGE = '<b class="badge {}">{}</b>'
 _ROOM, _LEAST = 2_500_000, 400  # bytes of all relevant passages, and of each at least
 _CUT = "Relevant passages are cut at {:,} characters; worst(n=20).to_html(…) has them whole."
 _NO_BREAK = "\u00a0"
+# with more columns, or a longer label, each row is a list of named values on a narrow screen
+_MOST_COLUMNS, _LONGEST_LABEL = 5, 24
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
+_LINK = '<a href="#rag-questions" class={0} data-show="{0} {1}" title="show them">{2}</a>'
 
 
 def write_page(report: model.Report, path: str | Path, *, title: str | None = None) -> Path:
@@ -127,15 +130,18 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     for row in table.rows:
         system = systems.get(row.label)
         rows += f"<tr><th scope=row class=l>{escape_html(row.label)}"
-        for cell, side in zip(row.cells, sides, strict=True):
+        for head, cell, side in zip(table.head, row.cells, sides, strict=True):
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
-            rows += f"<td{_around(look, _CLASS)}>{text}"
-    label = escape_html(table.title or "Numbers")
+            rows += f'<td data-head="{escape_html(head)}"{_around(look, _CLASS)}>{text}'
+    label, look = escape_html(table.title or "Numbers"), "wide"
+    longest_label = max(map(len, map(attrgetter("label"), table.rows)))
+    if len(table.head) > _MOST_COLUMNS or longest_label > _LONGEST_LABEL:
+        look = "wide stacks"  # on a narrow screen
     return (
-        f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
+        f'<div class="{look}" tabindex=0 role=group aria-label="Table: {label}"><table>'
         f"<thead><tr>{heads}<tbody>{rows}</table></div>"
     )
 
@@ -155,11 +161,10 @@ def _cell_text(cell: model.Cell) -> str:
 def _tally(counts: Sequence[float], system: int) -> str:
     links = []
     for n, name in zip(counts, _TALLY, strict=True):
-        text = f"{n:,}"
+        link = f"{n:,}"
         if n:
-            filters = f'href="#{_QUESTIONS}" class={name} data-show="{name} {system}"'
-            text = f'<a {filters} title="show them">{text}</a>'
-        links.append(text)
+            link = _LINK.format(name, system, link)
+        links.append(link)
     return " / ".join(links)
 
 
@@ -182,7 +187,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
     yield (
-        f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
+        f'<section id=rag-questions data-systems="{compared}"><h2>Questions</h2>'
         f"{_sentence(remarks)}<form class=controls hidden></form>"
         f"{_heads(text, queries.systems)}<div class=list>"
     )

@@ -14,6 +14,7 @@ from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
+_ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
 
 
 class Size(NamedTuple):
@@ -56,14 +57,15 @@ def question(
     if numbers:
         data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
         data["score"] = f"{sum(numbers) / len(numbers):g}"
-    start = f'<details class=q id="{escape_html(query.query_id)}"'
+    attributes = f' id="{escape_html(query.query_id)}"'
     for name, value in data.items():
         if value:
-            start += f' data-{name}="{value}"'
+            attributes += f' data-{name}="{value}"'
     inner = "".join(_unfolded(query, size))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
-    return f"{start}>{_summary(query, losses, changes)}{inner}</details>\n"
+    summary = _summary(query, losses, changes)
+    return f"<details class=q{attributes}>{summary}{inner}</details>\n"
 
 
 def _number(answer: model.ReportedAnswer) -> float:
@@ -135,7 +137,8 @@ def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
         title = "Searches"
         if not is_alone:
             title += f" of {', '.join(systems)}"
-        searches += f"<div><h4>{escape_html(title)}</h4><ol>{repeated('<li>{}', lines)}</ol></div>"
+        items = repeated("<li>{}", lines)
+        searches += f"<div><h4>{escape_html(title)}</h4><ol>{items}</ol></div>"
     if searches:
         yield f"<div class=searches>{searches}</div>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
@@ -154,15 +157,15 @@ def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
 def _relevant(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
-        look, remark = "hit", ""
+        look, remark = " class=hit", ""
         if passage.is_missed:
-            look = "missed"
+            look = " class=missed"
         if passage.remark:
             tone = "lost" if any(passage.losses) else "quiet"
             remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
         ranks = [passage.ranks[column] for column in columns]
-        text = _text(passage.text, size.characters)
-        yield _row(f"<tr class={look}>", ranks, passage.name, f"{remark} {text}")
+        text = f"{remark} {_text(passage.text, size.characters)}"
+        yield _row(look, ranks, passage.name, text)
 
 
 def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
@@ -177,13 +180,15 @@ def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> It
             items.setdefault(item.id, item)
     for item_id in sorted(ranks, key=lambda item_id: min(filter(None, ranks[item_id]))):
         item = items[item_id]
-        yield _row("<tr>", ranks[item_id], item.name, f" {_text(item.text or '', size.short)}")
+        text = f" {_text(item.text or '', size.short)}"
+        yield _row("", ranks[item_id], item.name, text)
 
 
-def _row(start: str, ranks: Iterable[int | None], name: str, text: str) -> str:
+def _row(look: str, ranks: Iterable[int | None], name: str, text: str) -> str:
+    cells = ""
     for rank in ranks:
-        start += f"<td>{NO_VALUE if rank is None else f'{rank:,}'}"
-    return f"{start}<td><code>{escape_html(name)}</code>{text}"
+        cells += f"<td>{NO_VALUE if rank is None else f'{rank:,}'}"
+    return _ROW.format(look=look, ranks=cells, name=escape_html(name), text=text)
 
 
 def _text(text: str, most: int) -> str:
