@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from rich import box
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from .model import Listing, QueryAnswers, Report, ReportedAnswer, Table, Tone
 from .numbers import shown
-from .text import one_line, passage_line
+from .text import one_line, passage_line, short_ids
 
 _STYLES: dict[Tone, str] = {
     "normal": "",
@@ -26,10 +27,13 @@ _STYLES: dict[Tone, str] = {
     "alarm": "bold red",
     "open": "yellow",
 }
-_LABEL_WIDTH, _NARROW_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 15, 16, 12
+_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 20
 _MARGIN, _DIVIDER, _LEAST_WIDTH = 1, 1, 40
-# gaps between columns and widths of their heads, tried until all columns stand side by side
-_TIGHTER = ((2, 99), (2, 18), (2, 12), (1, 12), (2, 18))
+# gaps between columns, and widths of their heads and of labels, tried until all stand side by side
+_TIGHTER = (
+    *((2, 99, 99), (2, 18, 99), (2, 12, 99), (1, 12, 99)),
+    *((2, 18, 15), (1, 12, 15), (1, 8, 15), (0, 8, 15), (2, 18, 99)),
+)
 # a line may break after blanks, and signs within names
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 
@@ -123,10 +127,10 @@ def _table(table: Table, width: int) -> Iterator[RenderableType]:
         labels.append(one_line(row.label))
         texts.append([one_line(shown(cell)) for cell in row.cells])
     widest = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
-    # labels in more lines, if all columns fit beside these
-    for label_width in (widest, min(widest, _NARROW_LABEL_WIDTH), widest):
+    for gap, head_width, longest_label in _TIGHTER:
+        label_width = min(widest, longest_label)
         room = width - _MARGIN - label_width
-        gap, widths = _fitting(heads, texts, room)
+        widths = _widths(heads, texts, head_width, max(1, room - gap - _DIVIDER))
         blocks = _blocks(widths, gap, room)
         if len(blocks) == 1:
             break
@@ -149,19 +153,16 @@ def _table(table: Table, width: int) -> Iterator[RenderableType]:
         yield _indented(grid)
 
 
-def _fitting(
-    heads: Sequence[str], texts: Sequence[Sequence[str]], room: int
-) -> tuple[int, list[int]]:
-    """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
-    cells = map(_widest, zip(*texts, strict=True))
-    columns = list(zip(cells, map(cell_len, heads), strict=True))
-    gap, widths = 0, list[int]()
-    for gap, head_width in _TIGHTER:
-        limit = max(1, room - gap - _DIVIDER)
-        widths = [min(limit, max(1, cell, min(head_width, head))) for cell, head in columns]
-        if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
-            break
-    return gap, widths
+def _widths(
+    heads: Sequence[str], texts: Sequence[Sequence[str]], head_width: int, limit: int
+) -> list[int]:
+    """The widths of columns, with heads in lines of a width or of their longest word."""
+    widths = []
+    for head, *cells in zip(heads, *texts, strict=True):
+        words = map(str.rstrip, _BREAK.split(head))
+        line = min(head_width, cell_len(head))
+        widths.append(min(limit, max(1, line, _widest([*words, *cells]))))
+    return widths
 
 
 def _blocks(widths: Sequence[int], gap: int, room: int) -> list[list[int]]:
@@ -197,12 +198,14 @@ def _folded(text: str, width: int) -> Text:
 
 def _listed(listing: Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH)
+    names = short_ids(map(attrgetter("query_id"), listing.queries))
     for query in listing.queries:
         scores = [shown(answer.score, interval=False) for answer in query.answers]
         head, why = one_line(query.text), query.why
         if not listing.n_items:
             head, why = f"{' → '.join(scores)}  {head}", ()
-        grid.add_row(Text(one_line(query.query_id), "dim"), _cut(head, "bold"))
+        name = Text(names[query.query_id], "dim", overflow="fold", no_wrap=False)
+        grid.add_row(name, _cut(head, "bold"))
         for line in why:
             grid.add_row("", Text(line, "yellow"))
         answers = _borderless_grid(_NAME_WIDTH, None)
@@ -250,7 +253,6 @@ def _add_relevant(grid: Grid, query: QueryAnswers, most: int) -> None:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """A text that is cut at the right edge."""
     return Text(text, style, overflow="ellipsis", no_wrap=True)
 
 

@@ -199,6 +199,22 @@ def test_page_and_a_sentence_round_an_interval_alike() -> None:
     assert f"recall is 0.06 ({ends} with 95 % confidence)" in report.decision[0].text
 
 
+@pytest.mark.parametrize(
+    ("ids", "lines"),
+    [
+        (("q1", "q2"), ["q1", "q2"]),
+        # as much as can be searched for
+        (("0b9a3c1e-4f63-4a0e-9d57-1c2f3a4b5c6d", "q2"), ["0b9a3c1e…", "q2"]),
+        (("member-fees-concession-1", "q2"), ["member-fees-concessi", "on-1", "q2"]),
+    ],
+)
+def test_ids_of_questions_are_unique(ids: tuple[str, ...], lines: list[str]) -> None:
+    rankings = {query_id: ["b"] for query_id in ids}
+    worst = score_rankings(dict.fromkeys(ids, ("a",)), rankings, ["mrr"]).worst("mrr")
+    starts = [line.split()[0] for line in str(worst).splitlines() if line.startswith(" ")]
+    assert [start for start in starts if start in lines] == lines
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_lines_fit_with_all_values(
     good: EvaluationResults, bad: EvaluationResults, width: int
