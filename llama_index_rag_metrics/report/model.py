@@ -94,8 +94,6 @@ class Wanted(NamedTuple):
 
 
 class ReportedItem(NamedTuple):
-    """A retrieved item."""
-
     id: str
     name: str  # with its grade, the id shortened
     text: str | None = None
@@ -226,8 +224,6 @@ class Series(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure as data."""
-
     form: Literal["points", "lines", "marks"]
     x: str  # the title of the axis
     y: str
@@ -257,10 +253,6 @@ class Records:
     def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
         """The columns of these names, of objects that have such attributes."""
         return cls({name: list(map(attrgetter(name), rows)) for name in names})
-
-    @property
-    def rows(self) -> Iterable[tuple[Any, ...]]:
-        return zip(*self.columns.values(), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,8 @@ class Reportable:
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
         records = self.report().records
-        objects = [dict(zip(records.columns, row, strict=True)) for row in records.rows]
+        rows = zip(*records.columns.values(), strict=True)
+        objects = [dict(zip(records.columns, row, strict=True)) for row in rows]
         return written(json_text(jsonable(objects, "records")), path)
 
     def to_pandas(self) -> pd.DataFrame:

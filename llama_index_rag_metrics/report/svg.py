@@ -26,7 +26,7 @@ _SHAPES = (
     "M0 5L5 -4H-5Z",
 )
 _CHARACTER, _LINE, _ROW = 7.4, 15, 20  # pixels
-_PLOT_HEIGHT, _BELOW = 260, 40
+_PLOT_HEIGHT, _SCATTER_HEIGHT, _BELOW = 260, 170, 40
 _NAME_CHARACTERS, _TITLE_CHARACTERS = 20, 46
 _TICKS, _MOST_LINES = 5, 10
 _QUIET = {"fill_opacity": ".75"}
@@ -151,7 +151,6 @@ def _points(figure: Figure) -> _Plot:
 
 
 def _point(plot: _Plot, x: _Scale, name: str, series: Series, mark: Mark) -> None:
-    """A row with a name, a mark and its interval."""
     middle = plot.height + _ROW / 2
     plot.text(name, "-8", middle + 4, text_anchor="end")
     plot.segment("0", middle, "100%", middle, **_RULE)
@@ -198,7 +197,7 @@ def _spread(places: Sequence[float], gap: float, end: float) -> list[float]:
 
 def _marks(figure: Figure) -> _Plot:
     """Points of two numbers, with the labels of each place towards the middle."""
-    plot = _Plot(figure, _PLOT_HEIGHT)
+    plot = _Plot(figure, _SCATTER_HEIGHT)
     x, y = _axes(plot)
     labels: dict[tuple[float, float | str], list[str]] = {}
     for series in figure.series:

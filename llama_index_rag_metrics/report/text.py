@@ -134,7 +134,8 @@ def listed(names: Sequence[str], most: int = 3) -> str:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]
     if len(words) < 2:
         return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    comma = "; " if "," in "".join(words) else ", "
+    return f"{comma.join(words[:-1])} and {words[-1]}"
 
 
 def sentence(text: str) -> str:

@@ -23,8 +23,6 @@ from llama_index_rag_metrics.scores.scores import Scores
 
 
 class Item(NamedTuple):
-    """A wanted item."""
-
     id: str
     grade: float  # 0 of a group, or a facet, that no relevant passage meets; its name is the id
     passage: str | Span | None = None  # what it is recognised by, if not by its id
@@ -143,7 +141,6 @@ class System(NamedTuple):
 
 
 def columns_of(systems: Sequence[System], metric: str) -> list[dict[str, float]]:
-    """The scores of each system by one metric."""
     return [system.by_query(metric) for system in systems]
 
 

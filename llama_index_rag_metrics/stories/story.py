@@ -80,8 +80,7 @@ def _short_names(question: QuestionView) -> dict[str, str]:
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
-    pairs, pairs_without_ranks = [], []
-    is_found = False
+    pairs, pairs_without_ranks, is_found = [], [], False
     for answer, place in question.deciding(need.places):
         if place.is_known:
             words = _words(place, answer, need, names)
@@ -114,7 +113,6 @@ def _item_name(item: Item, names: Mapping[str, str]) -> str:
 
 
 def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[str, str]) -> str:
-    """Where a system has a passage, or how it lost it."""
     item = names.get(place.item, "")
     manner = ""
     if place.item not in need.ids:

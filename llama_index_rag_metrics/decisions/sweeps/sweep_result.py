@@ -30,12 +30,16 @@ from .grid import Configuration
 # differs much from run to run
 _COSTS: Mapping[str, tuple[str, model.Form, float]] = {
     "tokens": ("tokens a question", "count", 0.05),
-    "p95": ("p95", "seconds", 0.5),
+    "p95": ("latency p95", "seconds", 0.5),
 }
 _DIGITS = 3
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
     "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
+)
+_TIED = (
+    "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
+    "{questions}."
 )
 _DECISIONS = {
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
@@ -51,14 +55,8 @@ _DECISIONS = {
         "Take {recommended}: it costs less than {best}, which has the best mean, and is at most "
         "{bound} worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
-    "tied": (
-        "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
-        "{questions}."
-    ),
-    "tied, others are near": (
-        "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
-        "{questions}. These can't tell whether another one is better."
-    ),
+    "tied": _TIED,
+    "tied, others are near": f"{_TIED} These can't tell whether another one is better.",
     "too few": (
         "Not enough questions to choose one of {n} configurations on {metric}: {until}keep {best}."
     ),
@@ -347,9 +345,8 @@ class Sweep(Reportable):
         return model.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
 
     def _record(self, configuration: Configuration) -> dict[str, Any]:
-        bound = math.inf
-        if configuration in self._finished:
-            bound = self.at_most_worse(configuration)
+        is_finished = configuration in self._finished
+        bound = self.at_most_worse(configuration) if is_finished else math.inf
         return {
             "configuration": configuration.name,
             **configuration.shown,
