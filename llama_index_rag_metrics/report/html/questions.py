@@ -64,8 +64,7 @@ def question(
     inner = "".join(_unfolded(query, size))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
-    summary = _summary(query, losses, changes)
-    return f"<details class=q{attributes}>{summary}{inner}</details>\n"
+    return f"<details class=q{attributes}>{_summary(query, losses, changes)}{inner}</details>\n"
 
 
 def _number(answer: model.ReportedAnswer) -> float:
@@ -180,8 +179,7 @@ def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> It
             items.setdefault(item.id, item)
     for item_id in sorted(ranks, key=lambda item_id: min(filter(None, ranks[item_id]))):
         item = items[item_id]
-        text = f" {_text(item.text or '', size.short)}"
-        yield _row("", ranks[item_id], item.name, text)
+        yield _row("", ranks[item_id], item.name, f" {_text(item.text or '', size.short)}")
 
 
 def _row(look: str, ranks: Iterable[int | None], name: str, text: str) -> str:
