@@ -60,7 +60,7 @@ from llama_index_rag_metrics.stories.whereabouts import absent_labels
 from .as_ask import Ask, Source
 from .ask_all import AnswerReader, Answers, Attempt, Journal, answers_to, ask_all, pipeline
 from .capturing import listening
-from .evaluation_results import EvaluationResults, core_results
+from .evaluation_results import EvaluationResults
 from .plan import Plan, describe, journal_header
 
 _CORE = "llama_index.core.evaluation.retrieval.metrics"
@@ -152,8 +152,9 @@ class Evaluation:
         if run.repeats:
             scores = with_retrieval(scores, retrieval)
         about = describe(plan, run, self.source.name, matched)
-        rows = core_results(dataset, runs[0], computed, scores)
-        return EvaluationResults(rows, scores=scores, about=about)
+        return EvaluationResults(
+            scores, about=about, computed=computed, expected_texts=dataset.expected_texts
+        )
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
         """What was retrieved, cut at the lowest score; of several times the first, with all."""

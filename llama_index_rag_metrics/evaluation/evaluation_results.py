@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import needs_of
@@ -22,7 +21,6 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.model import Draw, Figure, Mark, Report, Series
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.containers import collection_paused, map_values
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -34,16 +32,12 @@ if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult
     from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
-    ListOfResults = list[RetrievalEvalResult]
-else:
-    ListOfResults = list
 
+class EvaluationResults(Reportable, Sequence["RetrievalEvalResult"]):
+    """A sequence of LlamaIndex's results, one per query, in the dataset's order.
 
-class EvaluationResults(Reportable, ListOfResults):
-    """A list of LlamaIndex's results, one per query, in the dataset's order.
-
-    A query that is left out of a metric's mean has no value for it here either, so that
-    LlamaIndex's `get_retrieval_results_df` shows the same means.
+    They are made when they are first asked for. A query that is left out of a metric's mean has no
+    value for it here either, so that LlamaIndex's `get_retrieval_results_df` shows the same means.
 
     Attributes:
         scores: query ids × metric names, means and counts.
@@ -63,13 +57,59 @@ class EvaluationResults(Reportable, ListOfResults):
 
     def __init__(
         self,
-        results: Iterable[RetrievalEvalResult],
-        *,
         scores: Scores,
+        *,
         about: Mapping[str, str] | None = None,
+        computed: Mapping[str, Mapping[str, RetrievalMetricResult]] | None = None,
+        expected_texts: Mapping[str, list[str]] | None = None,
     ) -> None:
-        super().__init__(results)
         self.scores, self.about = scores, dict(about or {})
+        self._computed, self._expected_texts = computed or {}, expected_texts or {}
+
+    def __len__(self) -> int:
+        return len(self.scores.queries)
+
+    @overload
+    def __getitem__(self, position: int) -> RetrievalEvalResult: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[RetrievalEvalResult]: ...
+    def __getitem__(self, position: Any) -> Any:
+        return self._rows[position]
+
+    @cached_property
+    def _rows(self) -> list[RetrievalEvalResult]:
+        from llama_index.core.evaluation import RetrievalEvalResult
+        from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
+
+        rows, values = [], self._values()
+        for query_id, query in self.scores.queries.items():
+            ranking = self.run.get(query_id, Ranking())
+            row = RetrievalEvalResult(
+                query=query,
+                expected_ids=list(self.relevance.get(query_id, ())),
+                expected_texts=self._expected_texts.get(query_id),
+                retrieved_ids=ranking.ids,
+                retrieved_texts=ranking.texts or [],
+                mode=RetrievalEvalMode.TEXT,
+                metric_dict=values[query_id],
+            )
+            rows.append(row)
+        return rows
+
+    def _values(self) -> dict[str, dict[str, RetrievalMetricResult]]:
+        """Query id to metric to its value, those that were computed one by one with metadata."""
+        from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
+
+        values: dict[str, dict[str, RetrievalMetricResult]]
+        values = {query_id: {} for query_id in self.scores.queries}
+        for metric in self.scores:
+            computed = self._computed.get(metric, {})
+            for query_id, value in self.scores.by_query(metric).items():
+                metadata = computed[query_id].metadata if query_id in computed else {}
+                if query_id in self.scores.failed:
+                    metadata = {**metadata, "error": self.scores.failed[query_id]}
+                values[query_id][metric] = RetrievalMetricResult(score=value, metadata=metadata)
+        return values
 
     @property
     def run(self) -> Run:
@@ -134,42 +174,6 @@ class SessionCall(NamedTuple):
     query: str  # what was searched for, in the agent's words
     new_relevant: int  # how many relevant items it retrieved that no earlier call had
     latency: float | None  # seconds, if it was timed
-
-
-def core_results(
-    dataset: RetrievalDataset,
-    run: Run,
-    computed: Mapping[str, Mapping[str, RetrievalMetricResult]],
-    scores: Scores,
-) -> list[RetrievalEvalResult]:
-    """LlamaIndex's results of all queries, those that were computed one by one as they are."""
-    from llama_index.core.evaluation import RetrievalEvalResult
-    from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-    from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
-
-    with collection_paused():
-        rows: dict[str, dict[str, RetrievalMetricResult]] = {key: {} for key in dataset.queries}
-        failed = map_values(lambda error: {"error": error}, scores.failed)
-        for metric in scores:
-            results = computed.get(metric, {})
-            for query_id, value in scores.by_query(metric).items():
-                metadata = failed.get(query_id, {})
-                if query_id in results:
-                    metadata = {**results[query_id].metadata, **metadata}
-                rows[query_id][metric] = RetrievalMetricResult(score=value, metadata=metadata)
-        mode = RetrievalEvalMode.from_str(dataset.mode)
-        return [
-            RetrievalEvalResult(
-                query=query,
-                expected_ids=list(dataset.relevance.get(query_id, ())),
-                expected_texts=dataset.expected_texts.get(query_id),
-                retrieved_ids=run[query_id].ids,
-                retrieved_texts=run[query_id].texts or [],
-                mode=mode,
-                metric_dict=rows[query_id],
-            )
-            for query_id, query in dataset.queries.items()
-        ]
 
 
 _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)

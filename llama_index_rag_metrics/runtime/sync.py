@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
-import os
 import threading
-from collections import defaultdict
+import time
+import weakref
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial, wraps
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from typing_extensions import ParamSpec
 
@@ -24,6 +26,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WORKERS = 8  # questions or requests that are under way at once, by default
+
+_QUICK = 0.0003
+"""Seconds: a blocking call that takes less is quick."""
+
+_MOST_QUEUED = 0.005
+"""Seconds that quick calls wait for one that isn't."""
 
 _PATIENCE = 0.5
 """Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""
@@ -155,40 +163,118 @@ def _is_cancelled() -> bool:
     return cancelling is not None and cancelling() > 0
 
 
-_calls: defaultdict[int, SimpleQueue[Callable[[], None]]] = defaultdict(SimpleQueue)
-_idle: defaultdict[int, threading.Semaphore] = defaultdict(partial(threading.Semaphore, 0))
-"""Calls, and how many threads wait for one, by process: a child has no threads of its parent."""
+Settle: TypeAlias = Callable[[], None]
+Call: TypeAlias = Callable[[], Settle]  # made in a thread; the loop settles what came of it
+Jobs: TypeAlias = SimpleQueue[Callable[[], None] | None]
+
+
+class _Calls:
+    """The blocking calls of an event loop, each in a thread of its own, but for quick ones.
+
+    Quick ones wait in a queue, and one thread makes them, since to change threads costs more.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.proxy(loop)
+        self._idle: list[Jobs] = []  # of threads that have none
+        self._queue, self._ended = deque[Call](), deque[Settle]()
+        self._watcher: asyncio.TimerHandle | None = None  # as long as a thread has the queue
+        self._are_quick = False
+
+    def __del__(self) -> None:
+        for jobs in self._idle:
+            jobs.put(None)  # ends the thread
+
+    def put(self, call: Call) -> None:
+        if not self._are_quick:
+            self._start(deque([call]))
+            return
+        self._queue.append(call)
+        if self._watcher is None and len(self._queue) == 1:
+            # as the loop's next step: a thread that began now would wait until all have been put
+            self._loop.call_soon(self._start_queue)
+
+    def _start(self, calls: deque[Call]) -> None:
+        jobs = self._idle.pop() if self._idle else _jobs_of_thread()
+        jobs.put(partial(self._make, calls, jobs))
+
+    def _start_queue(self) -> None:
+        self._start(self._queue)
+        self._watch_later()
+
+    def _make(self, calls: deque[Call], jobs: Jobs) -> None:
+        with suppress(IndexError):  # all are made
+            while True:
+                call, begin = calls.popleft(), time.perf_counter()
+                self._ended.append(call())
+                self._are_quick = time.perf_counter() - begin < _QUICK
+        with suppress(ReferenceError, RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._end, calls, jobs)
+
+    def _end(self, calls: deque[Call], jobs: Jobs) -> None:
+        self._idle.append(jobs)
+        self._settle()
+        if calls is self._queue and self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+            if calls:
+                self._start_queue()
+
+    def _watch_later(self) -> None:
+        self._watcher = self._loop.call_later(_MOST_QUEUED, self._watch)
+
+    def _watch(self) -> None:
+        """Give calls that wait for one that isn't quick threads of their own."""
+        if self._ended:
+            self._settle()
+            self._watch_later()
+            return
+        calls, self._queue = self._queue, deque()
+        self._watcher, self._are_quick = None, False
+        with suppress(IndexError):  # all have a thread
+            while True:
+                self._start(deque([calls.popleft()]))
+
+    def _settle(self) -> None:
+        while self._ended:
+            self._ended.popleft()()
+
+
+def _jobs_of_thread() -> Jobs:
+    """The jobs of a new daemon thread."""
+    jobs = Jobs()
+
+    def serve() -> None:
+        while (job := jobs.get()) is not None:
+            job()
+            del job  # holds what its loop has
+
+    threading.Thread(target=serve, name="rag-metrics", daemon=True).start()
+    return jobs
+
+
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a daemon thread; one that hangs waits for no call again."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    calls, idle = _calls[os.getpid()], _idle[os.getpid()]
     outcome: asyncio.Future[T] = loop.create_future()
 
     def settle(method: Callable[[Any], None], value: Any) -> None:
         if not outcome.done():
             method(value)
 
-    def call() -> None:
-        settled: tuple[Callable[[Any], None], Any]
+    def call() -> Settle:
         try:
-            settled = outcome.set_result, context.run(function, *arguments)
+            return partial(settle, outcome.set_result, context.run(function, *arguments))
         except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
-            settled = outcome.set_exception, as_exception(error)
-        idle.release()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, *settled)
+            return partial(settle, outcome.set_exception, as_exception(error))
 
-    if not idle.acquire(blocking=False):
-        threading.Thread(target=_serve, args=(calls,), name="rag-metrics", daemon=True).start()
-    calls.put(call)
+    if loop not in _calls:
+        _calls[loop] = _Calls(loop)
+    _calls[loop].put(call)
     return await outcome
-
-
-def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        calls.get()()
 
 
 def as_exception(error: BaseException) -> Exception:

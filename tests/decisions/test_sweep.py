@@ -50,7 +50,7 @@ def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Co
     ranking = Ranking(["d"], latency=seconds, tokens=[tokens])
     retrieval = Retrieval(Run(dict.fromkeys(keys, ranking)))
     made = Scores(keys, {"ndcg": list(scores)}).replace(retrieval=retrieval)
-    results = EvaluationResults([], scores=made)
+    results = EvaluationResults(made)
     return Configuration({"name": name}, {"name": name}, results, tokens=tokens)
 
 

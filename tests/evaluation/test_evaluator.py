@@ -65,7 +65,7 @@ def test_results_hold_run_relevance_scores_and_rows_of_llama_index(
 def test_llama_index_table_shows_the_same_means(dataset: RetrievalDataset) -> None:
     pytest.importorskip("pandas", reason="LlamaIndex's table needs pandas")
     results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "hit_rate"])
-    table = get_retrieval_results_df(["scripted"], [results], metric_keys=["mrr", "hit_rate"])
+    table = get_retrieval_results_df(["scripted"], [list(results)], metric_keys=["mrr", "hit_rate"])
     assert table["mrr"][0] == pytest.approx(results.scores.means["mrr"])
     assert table["hit_rate"][0] == pytest.approx(2 / 3)
 

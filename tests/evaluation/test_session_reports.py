@@ -30,7 +30,7 @@ def results() -> EvaluationResults:
     rankings = {query_id: combine_calls(calls) for query_id, calls in CALLS.items()}
     run = Run(rankings, name="agent", queries={"q1": "Rings?"})
     scores = score_rankings(RELEVANCE, run, NAMES)
-    return EvaluationResults([], scores=scores)
+    return EvaluationResults(scores)
 
 
 def test_calls_are_rows(results: EvaluationResults) -> None:
@@ -53,7 +53,7 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     twice = Run(repeats=[once, again])
     for run, is_of_several in ((once, False), (twice, True)):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
-        results = EvaluationResults([], scores=scores)
+        results = EvaluationResults(scores)
         assert ("in the first run" in results.to_markdown()) == is_of_several
 
 

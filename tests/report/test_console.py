@@ -46,7 +46,7 @@ METADATA = {"q1": {"language": "en"}, "q2": {"language": "zh"}, "q3": {"language
 def results(name: str, rankings: dict[str, Ranking], **options: Any) -> EvaluationResults:
     run = Run(rankings, name=name, queries=QUERIES, metadata=METADATA)
     scores = score_rankings(RELEVANCE, run, ["mrr", "recall@2"], **options)
-    return EvaluationResults([], scores=scores)
+    return EvaluationResults(scores)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def results(rankings: dict[str, Ranking], name: str = "") -> EvaluationResults:
     metadata = {query_id: {"language": language} for query_id, language in LANGUAGES.items()}
     run = Run(rankings, name=name, queries=QUERIES, metadata=metadata)
     scores = score_rankings(RELEVANCE, run, METRICS)
-    return EvaluationResults([], scores=scores)
+    return EvaluationResults(scores)
 
 
 def baseline() -> EvaluationResults:

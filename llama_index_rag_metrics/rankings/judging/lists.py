@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, compress, count, repeat
 from numbers import Integral
 from typing import Any
 
@@ -22,7 +22,8 @@ _FEW = 4
 """Up to this many found items, looking each one up in the list is faster than a pass over it."""
 
 _PLACE = 32
-"""An item's place is one number: its query, and in so many bits its position in the ranking."""
+_POSITION = (1 << _PLACE) - 1
+"""An item's place is one number: its query in the upper half, its position in the ranking below."""
 
 
 def judge(
@@ -57,8 +58,7 @@ def _judge_ids(
     depth: list[int] = []
     offsets = [0]
     judged_grade: list[float] = []  # of all queries until the last that has grades
-    n_items: list[int] = []
-    positions: list[int] = []
+    places: list[int] = []
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
@@ -79,37 +79,37 @@ def _judge_ids(
             _refuse_nothing(labels, ranking)
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        items = members & judged
+        begin = len(depth) << _PLACE
+        items: Collection[str] = members & judged
         if not items:
             _check_types(judged, ranking)
-        if len(items) <= _FEW:
-            places = [ranking.index(item) for item in items]
-            places.sort()
+        elif len(items) <= _FEW:
+            for item in items:
+                places.append(begin + ranking.index(item))
         else:
-            places = [place for place, item in enumerate(ranking) if item in items]
+            is_item = [item in items for item in ranking]
+            items = [*compress(ranking, is_item)]
+            places += compress(count(begin), is_item)
         if graded is not None:
             judged_grade += repeat(1.0, offsets[-1] - len(judged_grade))
             judged_grade += graded.grades.values()
-            item_grade += repeat(1.0, len(positions) - len(item_grade))
-            item_grade += [graded.grades[ranking[place]] for place in places]
+            item_grade += repeat(1.0, len(places) - len(items) - len(item_grade))
+            item_grade += map(graded.grades.__getitem__, items)
             if graded.alternatives is not None:
                 grouped.append((len(depth), graded, ranking))
-        positions += places
-        n_items.append(len(items))
         depth.append(len(ranking))
         offsets.append(offsets[-1] + len(judged))
-    query, position = np.arange(len(depth)).repeat(n_items), np.array(positions, np.int64)
-    grade = _fill(judged_grade, offsets[-1])
-    if judged_grade:
-        grade = grades_best_first(grade, offsets)
+    place = np.array(places, np.int64)
+    order = np.argsort(place)
+    place = place[order]
     return JudgedRankings(
         depth=np.array(depth, np.int64),
-        item_query=query,
-        item_rank=position + 1,
-        item_grade=_fill(item_grade, len(position)),
-        judged_grade=grade,
+        item_query=place >> _PLACE,
+        item_rank=(place & _POSITION) + 1,
+        item_grade=_fill(item_grade, len(places))[order],
+        judged_grade=grades_best_first(_fill(judged_grade, offsets[-1]), offsets),
         judged_offset=np.array(offsets, np.int64),
-        groups=_groups(grouped, query, position),
+        groups=_groups(grouped, place),
     )
 
 
@@ -122,10 +122,8 @@ def _refuse_nothing(labels: RelevanceLike | None, ranking: list[str]) -> None:
 
 
 def _fill(grades: list[float], n: int) -> FloatArray:
-    filled = np.empty(n)
-    filled.fill(1.0)
-    if grades:
-        filled[: len(grades)] = grades
+    filled = np.ones(n)
+    filled[: len(grades)] = grades
     return filled
 
 
@@ -192,9 +190,7 @@ def id_kinds(ids: Iterable[object]) -> set[type]:
     return kinds
 
 
-def _groups(
-    grouped: Sequence[tuple[int, Relevance, list[str]]], item_query: IntArray, position: IntArray
-) -> JudgedGroups:
+def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> JudgedGroups:
     if not grouped:
         return NO_GROUPS
     query_of: list[int] = []
@@ -219,7 +215,7 @@ def _groups(
         np.array(query_of, np.int64),
         np.array(weights),
         pair_group,
-        np.searchsorted((item_query << _PLACE) + position, pair_place),
+        np.searchsorted(place, pair_place),
         member_group.astype(np.int64),
         member_item.astype(np.int64),
         member_grade.copy(),

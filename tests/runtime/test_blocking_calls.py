@@ -1,0 +1,100 @@
+"""Blocking calls: quick ones share a thread, others have their own, and none waits for ever."""
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics.runtime import sync
+from llama_index_rag_metrics.runtime.sync import in_thread
+
+
+def calls_in_threads(*calls: Callable[[], Any], quick: int = 0) -> list[Any]:
+    """What calls return that are made at once, after so many quick ones."""
+
+    async def main() -> list[Any]:
+        for _ in range(quick):
+            await in_thread(int)
+        return await asyncio.wait_for(asyncio.gather(*map(in_thread, calls)), 60)
+
+    return asyncio.run(main())
+
+
+def test_quick_calls_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+    monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
+    assert len(set(calls_in_threads(*[threading.get_ident] * 50, quick=1))) == 1
+
+
+def test_calls_that_are_not_quick_have_threads_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 0.0)
+    barrier = threading.Barrier(9, timeout=60)
+    assert sorted(calls_in_threads(*[barrier.wait] * 9, quick=3)) == list(range(9))
+
+
+def test_calls_queued_behind_one_that_is_not_quick_get_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+    # one thread made these one after another: the first would wait for ever for the others
+    barrier = threading.Barrier(9, timeout=60)
+    waiting = [barrier.wait] * 9
+    assert sorted(calls_in_threads(*waiting, quick=3)) == list(range(9))
+    released = threading.Event()
+    ended = calls_in_threads(int, int, lambda: released.wait(60), int, released.set, quick=3)
+    assert ended == [0, 0, True, 0, None]
+
+
+def test_call_that_hangs_holds_up_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+    released = threading.Event()
+
+    async def main() -> list[int]:
+        await in_thread(int)
+        hung = asyncio.ensure_future(in_thread(released.wait, 60))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(hung), 0.05)
+        later = [await in_thread(int) for _ in range(20)]
+        released.set()  # its thread, which nobody waits for, comes back between later calls
+        assert await hung
+        return later + [await in_thread(int) for _ in range(20)]
+
+    assert asyncio.run(main()) == [0] * 40
+
+
+def test_outcomes_come_in_order_of_the_calls_whatever_the_mix() -> None:
+    random = Random(7)
+
+    def call(number: int) -> int:
+        time.sleep(random.choice([0, 0, 0, 0.0002, 0.002, 0.008]))
+        if number % 7 == 0:
+            raise ValueError(number)
+        return number
+
+    async def main() -> list[Any]:
+        calls = [in_thread(call, number) for number in range(300)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    outcomes = [
+        error.args[0] if isinstance(error, ValueError) else error for error in asyncio.run(main())
+    ]
+    assert outcomes == list(range(300))
+
+
+def test_threads_end_with_their_loop() -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        barrier = threading.Barrier(4, timeout=60)
+        calls_in_threads(*[barrier.wait] * 4)
+    gc.collect()
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
