@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +270,7 @@ class _Reader:
     def _calls(self, spans: Collection[TraceSpan]) -> Iterator[tuple[TraceSpan, Call | None]]:
         """The outermost retrievals and their calls, None where what they returned isn't known."""
         answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
-        covering = set(chain.from_iterable(span.outer for span in answered))
+        covering: set[TraceSpan] = set().union(*map(attrgetter("outer"), answered))
         outermost = [span for span in spans if answered.isdisjoint(span.outer)]
         retrievals = [span for span in outermost if span in answered]
         rerankings = [span for span in outermost if span.kind == "reranking"]
@@ -284,9 +285,9 @@ class _Reader:
         self, retrievals: Sequence[TraceSpan], rerankings: Sequence[TraceSpan]
     ) -> Mapping[TraceSpan, list[TraceSpan]]:
         """Retrieval to the rerankings of its documents, in the order in which they began."""
-        steps: dict[TraceSpan, list[TraceSpan]] = {span: [] for span in retrievals}
+        steps: Mapping[TraceSpan, list[TraceSpan]] = defaultdict(list)
         with_documents = {span for span in rerankings if span.retrieved is not None}
-        around_them = set(chain.from_iterable(span.outer for span in with_documents))
+        around_them: set[TraceSpan] = set().union(*map(attrgetter("outer"), with_documents))
         for span in sorted(rerankings, key=lambda step: step.started):
             retrieval = _retrieval_of(span, retrievals)
             if span.retrieved is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -71,7 +72,10 @@ def concatenated(parts: Sequence[Any]) -> Any:
     """Arrays one after another, or those under each key of mappings."""
     if not isinstance(parts[0], dict):
         return np.concatenate(parts)
-    return {key: concatenated([part[key] for part in parts]) for key in parts[0]}
+    joined = {}
+    for key in parts[0]:
+        joined[key] = concatenated(list(map(itemgetter(key), parts)))
+    return joined
 
 
 def score_batch(

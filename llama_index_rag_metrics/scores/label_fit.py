@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -242,21 +242,12 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     for question in rows:
         n_labels += len(question.labels)
         missing = [key for key in question.missed if isinstance(key, str) and key not in stock.ids]
-        if not missing:
-            continue
         n_missing += len(missing)
-        in_stock = in_stock or _by_letters(stock.ids)
-        spellings = _by_letters(question.ids)
-        for letters, labels in _by_letters(missing).items():
-            candidates = [*spellings.get(letters, ()), *in_stock.get(letters, ())]
-            for label in labels:
-                if label in retrieved:  # as it is written, so that it is a passage of its own
-                    continue
-                differences = _differences(label, candidates, question.ids)
-                # chunks of one document have several numbers behind its id
-                kinds = {_FIRST_NUMBER.sub(r"\g<1>0", name): name for name in differences}
-                for kind, difference in kinds.items():
-                    pairs[kind].append((label, differences[difference], difference))
+        if missing:
+            in_stock = in_stock or _by_letters(stock.ids)
+            for kind, example in _respelled(missing, question.ids, in_stock):
+                if example[0] not in retrieved:  # as it is written: a passage of its own
+                    pairs[kind].append(example)
     listed = []
     for kind, examples in pairs.items():
         # one passage alone may have another's id with a suffix
@@ -266,10 +257,25 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not listed:
         return ""
     examples = max(listed, key=len)
-    *pair, difference = examples[0]
-    label, item = seen_apart(*pair)
+    *ids, difference = examples[0]
+    label, item = seen_apart(*ids)
     fields = {"label": label, "other": item, "but_for": difference}
     return _SPELLED.format(pairs=len(examples), labels=n_labels, **fields)
+
+
+def _respelled(
+    labels: Sequence[str], ids: Sequence[str], in_stock: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Yield kinds of difference, each with a label, the id that is like it, and what parts them."""
+    spellings = _by_letters(ids)
+    for letters, labels_alike in _by_letters(labels).items():
+        candidates = [*spellings.get(letters, ()), *in_stock.get(letters, ())]
+        for label in labels_alike:
+            differences = _differences(label, candidates, ids)
+            # chunks of one document have several numbers behind its id
+            kinds = {_FIRST_NUMBER.sub(r"\g<1>0", name): name for name in differences}
+            for kind, difference in kinds.items():
+                yield kind, (label, differences[difference], difference)
 
 
 def _differences(label: str, candidates: Iterable[str], ids: Iterable[str]) -> dict[str, str]:

@@ -140,8 +140,9 @@ def _scored_runs(
 ) -> Iterator[Scores]:
     for number, run_of_time in enumerate(run.repeats):
         # a query that was asked less often than others isn't one that nothing was retrieved for
-        absent = run.keys() - run_of_time.keys()
-        asked_labels = {name: labels[name] for name in labels if name not in absent}
+        asked_labels = dict(labels)
+        for query_id in run.keys() - run_of_time.keys():
+            asked_labels.pop(query_id, None)
         # of the last runs few questions may be left
         yield score(asked_labels, run_of_time, replace(options, checks_ids=number == 0))
 

@@ -200,8 +200,7 @@ class Comparison(Reportable):
         columns = {}
         for metric, scores in self.paired.columns.items():
             if not self._is_paired(metric):
-                is_common = self._is_common(metric)[:, np.newaxis]
-                columns[metric] = np.where(is_common, scores, np.nan)
+                columns[metric] = np.where(self._is_common(metric)[:, np.newaxis], scores, np.nan)
         return {**self.means, **_means(replace(self.paired, columns=columns), self.confidence)}
 
     @property
