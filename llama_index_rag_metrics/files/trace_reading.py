@@ -225,8 +225,6 @@ class _Reader:
 
     def sessions(self, source: str) -> dict[str, _Session]:
         """Query id to the last session of each question whose retrievals are all known."""
-        for spans in self._traces.values():
-            _link(spans)
         all_spans = list(chain.from_iterable(map(dict.values, self._traces.values())))
         self._add_questions(all_spans, besides=self._add_calls())
         sessions = {}
@@ -243,6 +241,7 @@ class _Reader:
         """Add calls to their sessions; return the traces and questions that have any."""
         calls: list[tuple[TraceSpan, Call | None]] = []
         for spans in self._traces.values():
+            _link(spans)
             calls += self._calls(spans.values())
         with_calls: set[tuple[str, str]] = set()
         for span, call in sorted(calls, key=lambda pair: pair[0].started):
@@ -380,11 +379,8 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
         is_before = span.started <= reranking.started
         if is_before and span.retrieved and ids.issubset(span.retrieved.ids):
             fitting.append(span)
-
-    def nearness(span: TraceSpan) -> tuple[int, float]:
-        return len(set(span.outer) & set(reranking.outer)), span.started
-
-    return max(fitting, key=nearness, default=None)
+    outer = set(reranking.outer)
+    return max(fitting, key=lambda span: (len(outer & {*span.outer}), span.started), default=None)
 
 
 def _call(steps: Sequence[TraceSpan]) -> Call:
@@ -400,11 +396,10 @@ def _call(steps: Sequence[TraceSpan]) -> Call:
             latency = None
         else:
             latency += max(0.0, step.end - step.begin)
-    tools = [outer.tool for outer in span.outer if outer.kind == "tool"]
     return Call(
         **item_columns(retrieved),
         latency=latency,
         error=span.error,
         query=span.question or "",
-        asked_by=next(iter(tools), ""),
+        asked_by=next((outer.tool for outer in span.outer if outer.kind == "tool"), ""),
     )

@@ -81,7 +81,7 @@ class Relevance(list[str]):
         names, alternatives = _read_alternatives(arguments, grade_of)
         if alternatives is not None:
             grade_of = {**dict.fromkeys(chain.from_iterable(alternatives), 1.0), **grade_of}
-        weight_of_each = _read_weights(names, alternatives, arguments.get("weights") or {})
+        weight_of_each = _read_weights(names or (), alternatives, arguments.get("weights") or {})
         places = arguments.get("spans")
         if places is not None:
             all_places = {item: read_span(item, place) for item, place in places.items()}
@@ -249,10 +249,9 @@ def _read_alternatives(
 
 
 def _read_weights(
-    facets: _Ids | None, groups: Sequence[_Ids] | None, weights: Mapping[str, float]
+    names: _Ids, groups: Sequence[_Ids] | None, weights: Mapping[str, float]
 ) -> tuple[float, ...] | None:
     """A weight for each facet; 1 for each group that has no name."""
-    names = facets or ()
     for name, weight in weights.items():
         if name not in names:
             expected = f"facets to be weighted, which are {', '.join(map(repr, names))}"

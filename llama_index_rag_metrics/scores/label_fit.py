@@ -248,15 +248,14 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
             for kind, example in _respelled(missing, question.ids, in_stock):
                 if example[0] not in retrieved:  # as it is written: a passage of its own
                     pairs[kind].append(example)
-    listed = []
-    for kind, examples in pairs.items():
+    examples: list[tuple[str, str, str]] = []  # of the most frequent kind
+    for kind, of_kind in pairs.items():
         # one passage alone may have another's id with a suffix
-        is_common = len(examples) > 1 and 2 * len(examples) >= n_missing
-        if is_common or not kind.startswith(_OF_MANY):
-            listed.append(examples)
-    if not listed:
+        is_common = len(of_kind) > 1 and 2 * len(of_kind) >= n_missing
+        if len(of_kind) > len(examples) and (is_common or not kind.startswith(_OF_MANY)):
+            examples = of_kind
+    if not examples:
         return ""
-    examples = max(listed, key=len)
     *ids, difference = examples[0]
     label, item = seen_apart(*ids)
     fields = {"label": label, "other": item, "but_for": difference}

@@ -69,11 +69,17 @@ def systems_report(
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
+    sizes = []
+    for scores in map(attrgetter("scores"), systems):  # or scored by what needs no labels
+        sizes.append(scores.counts.scored or max(map(scores.n, scores), default=0))
+    lead = [f"{questions(sizes[0])} scored", *systems[0].scores.counts.left_out]
+    if len(set(sizes)) > 1:
+        lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
     slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return model.Report(
         title=title,
-        lead=_lead(systems),
+        lead="; ".join(lead),
         decision=decision,
         about=about(systems),
         tables=[means_table(systems, metrics), *counts_tables(systems), *slices],
@@ -85,16 +91,6 @@ def systems_report(
         queries=partial(queries_of, runs, primary, stages=stages),
         records=_records(systems),
     )
-
-
-def _lead(systems: Sequence[System]) -> str:
-    """How many questions are scored, also by what needs no labels, and how many are left out."""
-    sizes = []
-    for scores in map(attrgetter("scores"), systems):
-        sizes.append(scores.counts.scored or max(map(scores.n, scores), default=0))
-    if len(set(sizes)) > 1:
-        return f"{min(sizes):,} to {questions(max(sizes))} scored"
-    return "; ".join([f"{questions(sizes[0])} scored", *systems[0].scores.counts.left_out])
 
 
 def with_runs(systems: Sequence[System]) -> Sequence[System]:
