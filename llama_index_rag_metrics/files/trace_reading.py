@@ -288,14 +288,13 @@ class _Reader:
         with_documents = {span for span in rerankings if span.retrieved is not None}
         around_them: set[TraceSpan] = set().union(*map(attrgetter("outer"), with_documents))
         for span in sorted(rerankings, key=lambda step: step.started):
-            retrieval = _retrieval_of(span, retrievals)
             if span.retrieved is None:
                 # a postprocessor calls others: of these, one with documents is enough
                 is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
                 self._remarks["reranked"] += is_alone
             elif not with_documents.isdisjoint(span.outer):
                 continue  # the caller got what the outer one made of it
-            elif retrieval is None:
+            elif (retrieval := _retrieval_of(span, retrievals)) is None:
                 self._remarks["reranked"] += 1
             else:
                 steps[retrieval].append(span)
