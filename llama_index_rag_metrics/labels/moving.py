@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
@@ -49,7 +50,7 @@ def move_labels(
     document where that is known and the texts agree there, or else by its text. Where none holds
     that much, it goes to several that do together. Several new ids of one label become a group of
     alternatives, any of which meets the need. Grades are kept; of several labels in one node, the
-    best grade counts. Lost labels are dropped, and listed.
+    best grade counts. Lost labels are dropped, and listed; a question without any is unlabelled.
 
     Args:
         dataset: the labels. Places are from `Relevance(spans=...)`, or the metadata "ref_doc_id",
@@ -70,8 +71,7 @@ def move_labels(
         >>> moved.dataset.relevance["q1"], moved.counts["moved"]
         (Relevance(['n7']), 1)
     """
-    expected = "a number above 0, up to 1"
-    check_amount("threshold", threshold, expected, lambda share: 0 < share <= 1)
+    check_amount("threshold", threshold, "a number above 0, up to 1", lambda share: 0 < share <= 1)
     old_relevance = judged(dataset)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, old_relevance)
@@ -80,7 +80,9 @@ def move_labels(
     relevance = {}
     for query_id, old in old_relevance.items():
         new_ids = {item: found_labels[labels[query_id, item]].new_ids for item in old.grades}
-        relevance[query_id] = _relabelled(old, new_ids)
+        relabelled = _relabelled(old, new_ids)
+        if relabelled or not old:  # that all is lost doesn't say that nothing answers it
+            relevance[query_id] = relabelled
     notes = _notes(findings)
     moved = RetrievalDataset(
         dataset.queries,
@@ -111,10 +113,8 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
             grades[new_id] = max(grade, grades.get(new_id, grade))
     groups: list[list[str]] = []
     for need in old.alternatives or [(item,) for item in old]:
-        group: dict[str, None] = {}
-        for item in need:
-            group.update(dict.fromkeys(new_ids[item]))
-        groups.append(list(group))
+        ids_of_need = chain.from_iterable(new_ids[item] for item in need)
+        groups.append(list(dict.fromkeys(ids_of_need)))
     if old.facet_names is not None:
         facets = dict(zip(old.facet_names, groups, strict=True))
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
@@ -132,8 +132,8 @@ def _notes(findings: list[Finding]) -> list[str]:
     n_changed = sum(finding.kind == "changed" for finding in findings)
     notes = []
     if lost_ids:
-        n_questions = len(set().union(*lost_ids))
-        notes.append(f"{len(lost_ids):,} of {labels} lost, of {questions(n_questions)}")
+        of_questions = questions(len(set().union(*lost_ids)))
+        notes.append(f"{len(lost_ids):,} of {labels} lost, of {of_questions}")
     if n_changed:
         notes.append(f"{n_changed:,} of {labels} moved to a text that was edited since")
     return notes

@@ -116,6 +116,10 @@ class TestFates:
         assert moved.dataset.relevance == {"q": ["n"]}
         assert "1 of 2 labelled passages lost, of 1 question" in moved.dataset.notes[0]
         assert "'t' is gone" in str(moved)
+        # nobody says that nothing answers a question whose labels are lost: it has none
+        dataset = moons(["t"])
+        dataset.relevance["none"], dataset.queries["none"] = Relevance(), "Nothing?"
+        assert move_labels(dataset, {"n": IO}).dataset.relevance == {"none": []}
 
 
 class TestParts:
