@@ -69,7 +69,7 @@ _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
     "matcher='text'"
 )
-_GRADED = GRADED + "{model}, not by people: {metric} is from {low:g} to {high:g}"
+_GRADED = GRADED + "{metric.graded_by}, not by people: {metric} is from {low:g} to {high:g}"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
@@ -219,8 +219,7 @@ def _graders(metrics: Iterable[object]) -> Iterator[str]:
     for metric in metrics:
         if isinstance(metric, TextMetric) and metric.graded_by:
             low, high = metric.bounds
-            fields = {"model": metric.graded_by, "metric": metric.metric_name}
-            yield _GRADED.format(low=low, high=high, **fields)
+            yield _GRADED.format(metric=metric, low=low, high=high)
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
@@ -285,6 +284,8 @@ async def score_run(
     async def score(query_id: str) -> None:
         query, labels = dataset.queries[query_id], dataset.relevance.get(query_id)
         ranking, expected_texts = run[query_id], dataset.expected_texts.get(query_id)
+        if plan.match_on == "node_id":  # else several chunks have the id of their document
+            ranking = ranking.without_copies()
         ids, texts = list(ranking.ids), list(ranking.texts or ())
         for metric in metrics:
             name = metric.metric_name

@@ -96,6 +96,14 @@ class Ranking:
             raise InvalidInput(argument, self.scores, expected, _UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
 
+    def without_copies(self) -> Ranking:
+        ids_above: set[str] = set()
+        is_first = []
+        for item in self.ids:
+            is_first.append(item not in ids_above)
+            ids_above.add(item)
+        return self.only(is_first)
+
     def only(self, is_kept: Sequence[bool]) -> Ranking:
         if all(is_kept):
             return self
@@ -140,13 +148,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     latencies = [call.latency for call in calls]
     if calls and None not in latencies:
         columns["latency"] = sum(latencies)
-    ranking = Ranking(**columns, calls=tuple(calls))
-    ids_above: set[str] = set()
-    is_first = []
-    for item in ranking.ids:
-        is_first.append(item not in ids_above)
-        ids_above.add(item)
-    return ranking.only(is_first)
+    return Ranking(**columns, calls=tuple(calls)).without_copies()
 
 
 @dataclass(frozen=True, slots=True)

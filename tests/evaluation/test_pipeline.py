@@ -8,9 +8,12 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, TextNode
 from support.retrievers import Asynchronous, Postprocessor, Scripted
 
 from llama_index_rag_metrics import (
+    RerankRelevancy,
     RetrievalDataset,
     RetrieverEvaluator,
     aevaluate,
@@ -25,6 +28,13 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d"] for query_id in QUERIES})
+
+
+class Words(BaseNodePostprocessor):
+    """Scores a text by its number of words."""
+
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
+        return [NodeWithScore(node=node.node, score=len(node.text.split())) for node in nodes]
 
 
 class SlowEmbedding(BaseEmbedding):
@@ -143,6 +153,17 @@ class TestNothingIsLost:
 
         def score(self, hits: Any) -> Any:
             raise ZeroDivisionError("a mistake")
+
+    def test_copies_count_for_no_metric(self) -> None:
+        # a, a and b are a and b: 1 word and 4, 2.5 on average; of one file all chunks: 1, 1 and 4
+        words = {"a": "one", "b": "these are four words"}
+        named = {key: TextNode(id_=key, text=words[key], metadata={"file": "f"}) for key in words}
+        nodes = [NodeWithScore(node=named[name]) for name in "aab"]
+        counted = RerankRelevancy(reranker=Words(), agg="mean")
+        for match_on, label, mean in (("node_id", "a", 2.5), ("file", "f", 2.0)):
+            dataset = RetrievalDataset({"q": "?"}, {"q": [label]})
+            results = evaluate(lambda _: nodes, dataset, [counted], match_on=match_on)
+            assert list(results.scores.means.values()) == [mean]
 
     def test_metric_with_a_mistake_has_no_value(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(metric_names, "METRICS", dict(metric_names.METRICS))
