@@ -106,10 +106,7 @@ class IdLists:
 
     @cached_property
     def blocks(self) -> list[tuple[IntArray, npt.NDArray[np.unsignedinteger]]]:
-        """Lists of about one length, and the lowest bits of their hashes, a list a column.
-
-        None is more than twice as long as another, so that a long one costs only itself.
-        """
+        """Lists of one length, up to twice it, and the lowest bits of their hashes, by column."""
         lists, longest = np.arange(len(self.counts)), int(self.counts.max(initial=0))
         if len(lists) * longest == len(self.hashes):
             return [(lists, _bits(self.hashes.reshape(len(lists), longest).T))]
