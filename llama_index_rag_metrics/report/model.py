@@ -136,6 +136,7 @@ class QueryAnswers(NamedTuple):
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
     summary: Sequence[str] = ()  # the same in fewer words
     remarks: Sequence[str] = ()
+    left_out: str = ""  # why metrics of labels leave it out; "" where they don't
 
     def more_wanted(self, n_listed: int) -> str:
         """How many passages are wanted beyond those that are listed, in words; "" for none."""

@@ -32,6 +32,7 @@ _WORDS = {
     whereabouts.DROPPED: "dropped by {stage} (was {was:,})",
     whereabouts.IN_CALL: "in search {search}, not in the result",
 }
+_LEFT_OUT = {"no_relevant": "nothing relevant", "unjudged": "not labelled"}
 _ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
@@ -57,7 +58,7 @@ def query_answers(
     # what is ranked alike goes last
     passages.sort(key=lambda passage: len(set(passage.ranks)) == 1)
     n = max(map(len, scores), default=0)
-    answers, text = [], ""
+    answers, text, left_out = [], "", ""
     for number, answer in enumerate(question.answers):
         value = None
         if scores and not answer.system.invalid(metric):
@@ -65,8 +66,9 @@ def query_answers(
         cell = mean_of(model.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
-    remarks = list(_remarks(question, metric))
-    return model.QueryAnswers(query_id, text, passages, answers, *_why(question), remarks)
+        left_out = left_out or _LEFT_OUT.get(answer.system.scores.excluded.get(query_id, ""), "")
+    why, remarks = _why(question), list(_remarks(question, metric))
+    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out)
 
 
 def _short_names(question: QuestionView) -> dict[str, str]:

@@ -70,6 +70,13 @@ def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     assert questions["q5"]["data-loss"] == "nothing retrieved|never retrieved"
 
 
+def test_question_without_labels_is_not_one_with_nothing_relevant() -> None:
+    dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {}, "relevant_docs": {"q2": ["d"]}}
+    page = html_page(evaluate(lambda query: ["d"], dataset, ["mrr"]).report(full=True))
+    losses = [values.get("data-loss") for values in Parsed(page).questions().values()]
+    assert losses == ["not labelled", None]
+
+
 def test_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) -> None:
     question = re.search(r'<details class=q id="q2".*?</details>', html, re.DOTALL)
     assert question is not None

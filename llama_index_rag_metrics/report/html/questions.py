@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
-FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
+FAILED, EMPTY = "failed", "nothing retrieved"
 _ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
 
 
@@ -51,8 +51,8 @@ def question(
         gains = [sign * (score - scores[0]) for score in scores[1:]]
     numbers = [score for score in scores if not isnan(score)]
     losses, changes = _losses(query), list(map(_change_name, gains))
-    if not (numbers or query.wanted) and any(answer.retrieved for answer in query.answers):
-        losses[UNLABELLED] = 0
+    if query.left_out and not numbers:
+        losses[query.left_out] = 0
     data = {"change": " ".join(changes), "loss": "|".join(losses), "gains": "", "score": ""}
     if numbers:
         data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
