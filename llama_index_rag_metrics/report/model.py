@@ -23,8 +23,6 @@ Form: TypeAlias = Literal["text", "outcome", "score", "signed", "count", "second
 
 
 class Cell(NamedTuple):
-    """A value of a table."""
-
     # of "tally" and "change" several numbers; of "bounds" "signed" or not
     value: float | int | str | tuple[float, ...] | None
     form: Form = "text"
@@ -183,8 +181,6 @@ class Listing:
 
 
 class Failure(NamedTuple):
-    """An error of a system, with the questions that it came of."""
-
     system: str
     error: str
     query_ids: Sequence[str]

@@ -13,7 +13,6 @@ from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
-FAILED, EMPTY = "failed", "nothing retrieved"
 _ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
 
 
@@ -92,9 +91,9 @@ def _losses(query: model.QueryAnswers) -> Counter[str]:
     losses = Counter[str]()
     for answer in query.answers:
         if answer.error is not None:
-            losses[FAILED] = 0
+            losses["failed"] = 0
         elif answer.retrieved is not None and not answer.retrieved:
-            losses[EMPTY] = 0
+            losses["nothing retrieved"] = 0
     for passage in query.wanted:
         losses.update(filter(None, passage.losses))
     return losses
