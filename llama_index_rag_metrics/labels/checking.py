@@ -158,14 +158,15 @@ class LabelFindings(Reportable):
         table = model.Table("", ("found", "what to do"), rows, label_head="")
         labels = counted(self.n_labels, "labelled passage", "labelled passages")
         outcome, decision = self._decision()
+        by_others = [note for note in self.notes if "use match_on=" in note]
         return model.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,
             lead=f"{questions(len(self.questions))}, {labels}",
             outcome=outcome,
-            decision=[decision],
+            decision=[*(model.Statement(note, "alarm") for note in by_others), decision],
             tables=[table],
             listings=listings,
-            notes=list(self.notes),
+            notes=[note for note in self.notes if note not in by_others],
             records=model.Records.of_fields(self.findings, _FIELDS),
         )
 

@@ -250,6 +250,8 @@ def _read(side: Any, reader: Callable[[Any], Any]) -> Any:
 
 
 def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, object]) -> None:
+    if "" in expected or "" in retrieved:
+        raise InvalidInput("query ids of expected and retrieved", "", "texts that aren't empty")
     judged_alone = expected.keys() - retrieved.keys()
     ranked_alone = retrieved.keys() - expected.keys()
     shared_kinds = id_kinds(judged_alone) & id_kinds(ranked_alone)

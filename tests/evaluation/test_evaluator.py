@@ -170,7 +170,7 @@ def test_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
     results = evaluate(retriever, dataset, ["mrr"], match_on="file", workers=1)
     assert results.scores.by_query("mrr") == {"p": 1.0, "q": 0.0}
     assert (
-        "node 'c1' has: ['node_id', 'ref_doc_id', 'page'], got 'file'. For those without: match"
+        "node 'c1' has: ['node_id', 'ref_doc_id', 'page'], got 'file'. In Python, for the"
         in results.scores.failed["q"]
     )
 

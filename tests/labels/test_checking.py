@@ -123,7 +123,7 @@ class TestDrift:
         assert kinds(check_labels(dataset, nodes, match_on="ref_doc_id")) == []
         wrong = check_labels(dataset, nodes)
         assert len(wrong.errors) == 2
-        assert any("use match_on='ref_doc_id'" in note for note in wrong.notes)
+        assert "use match_on='ref_doc_id'" in wrong.report().decision[0].text
 
     def test_places_in_documents(self) -> None:
         document = " ".join(MOONS.values())

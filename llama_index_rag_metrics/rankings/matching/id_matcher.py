@@ -36,7 +36,9 @@ MATCH_NOTHING = (
     "{label}, a retrieved id {retrieved}"
 )
 
-_SOME = "For those without: match_on=lambda node: node.metadata.get({key!r}) or node.node_id."
+_SOME = (
+    "In Python, for the others: match_on=lambda node: node.metadata.get({key!r}) or node.node_id."
+)
 
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
