@@ -312,7 +312,6 @@ def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]
 
 
 def _filled(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:
-    """The same without what is empty."""
     checked = _checked(part, values, kind, expected)
     return {key: value for key, value in checked.items() if value}
 

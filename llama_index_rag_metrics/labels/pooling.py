@@ -160,7 +160,6 @@ def _systems(runs: Mapping[str, RunLike]) -> list[Run]:
 def _union(
     query_id: str, systems: Sequence[Run], depth: int, stored: RetrievalDataset
 ) -> Iterator[PoolItem]:
-    """The first passages of every system for a question, each once."""
     query = stored.queries.get(query_id, "")
     ranks: dict[str, list[int]] = {}
     texts: dict[str, str] = {}

@@ -227,7 +227,6 @@ def _marks_of(figure: Figure) -> list[Mark]:
 
 
 def _cut(name: str, most: int = _NAME_CHARACTERS) -> str:
-    """The beginning and the end of a long name."""
     half = most // 2
     return name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
 

@@ -232,7 +232,6 @@ class Changes:
         return high
 
     def _is_shown(self, aim: Aim, distance: float, n: float) -> bool:
-        """Whether n units show it in a share `_POWER` of cases."""
         from scipy.special import ndtri, stdtrit
 
         effect = 0.0 if aim.is_loss else distance

@@ -226,7 +226,6 @@ def _around(inner: str, template: str) -> str:
 
 
 def _fold(title: str, inner: str) -> str:
-    """Something that unfolds; "" where there is nothing in it."""
     return inner and f"<details><summary>{escape_html(title)}</summary>{inner}</details>"
 
 
