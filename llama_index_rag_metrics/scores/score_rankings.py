@@ -174,16 +174,16 @@ def score_with(
     is_failed = np.array([error is not None for error in errors], np.bool_)
     batch = score_batch(judged, metrics, options, is_judged, is_failed, asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    of_order = list(order_notes(rankings, are_stored=options.checks_ids))
-    of_labels = [*graders_of_labels(relevance), *run.label_notes]
+    order_remarks = list(order_notes(rankings, are_stored=options.checks_ids))
+    label_remarks = [*graders_of_labels(relevance), *run.label_notes]
     mismatch, known_stock = "", None
     if options.checks_ids:
         known_stock = stock
         if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
             mismatch = questions_apart(expected, retrieved)
-    of_labels += label_notes(batch, metrics, asked_at, mismatch, known_stock)
-    of_labels += of_order if options.checks_ids else ()
-    notes = [*run.notes, *of_order, *other_notes(batch, judged, metrics, deepest)]
+    label_remarks += label_notes(batch, metrics, asked_at, mismatch, known_stock)
+    label_remarks += order_remarks if options.checks_ids else ()
+    notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, deepest)]
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")
     labels = dict(zip(query_ids, relevance, strict=True))
@@ -194,8 +194,8 @@ def score_with(
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=run.name,
-        notes=list(dict.fromkeys([*of_labels, *notes])),
-        label_notes=of_labels,
+        notes=list(dict.fromkeys([*label_remarks, *notes])),
+        label_notes=label_remarks,
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
 

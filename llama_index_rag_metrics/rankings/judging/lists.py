@@ -128,6 +128,7 @@ def _fill(grades: list[float], n: int) -> FloatArray:
 
 
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
+"""The last labels and ids, and what came of them: of one query, whose metrics ask one by one."""
 
 
 def judge_one(
