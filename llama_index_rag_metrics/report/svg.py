@@ -216,7 +216,7 @@ def _marks(figure: Figure) -> _Plot:
 def _axes(plot: _Plot, least: float = 0) -> tuple[_Scale, _Scale]:
     marks = _marks_of(plot.figure)
     x = _Scale([mark.x for mark in marks], 0.06)
-    y = _Scale([float(mark.y) for mark in marks], 0.06, from_0=plot.figure.form == "lines")
+    y = _Scale([float(mark.y) for mark in marks], 0.12, from_0=plot.figure.form == "lines")
     plot.y_axis(y)
     plot.x_axis(x, least)
     return x, y

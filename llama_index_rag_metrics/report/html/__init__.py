@@ -210,7 +210,7 @@ def _listing(listing: model.Listing) -> Iterator[str]:
     yield _sentence(listing.lead)
     if listing.legend:
         systems = [answer.system for answer in listing.queries[0].answers]
-        yield _heads(escape_html(listing.legend), systems)
+        yield _heads(escape_html(sentence(listing.legend)), systems)
     for story in listing.queries:
         if story.answers or story.wanted:
             yield question(story)
