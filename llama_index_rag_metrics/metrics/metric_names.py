@@ -331,6 +331,9 @@ def _literal(text: str) -> object:
 
 def _nearest(name: str) -> list[str]:
     """The known names that are written most like one, with its cutoff where they take it."""
+    joined = re.fullmatch(r"(\w+?)(?:_at)?[_-]?(\d+)", name[:_LONGEST_GUESSED])
+    if joined and _bare(joined[1]) in METRICS:
+        return [f"{_bare(joined[1])}@{joined[2]}"]
     base, _, k = name[:_LONGEST_GUESSED].partition("@")
     bare = _bare(base.partition("(")[0].strip())
     near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)

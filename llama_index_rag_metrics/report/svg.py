@@ -161,7 +161,6 @@ def _point(plot: _Plot, x: _Scale, name: str, series: Series, mark: Mark) -> Non
 
 
 def _lines(figure: Figure) -> _Plot:
-    """Curves with their names at their ends; of many, the first ones."""
     drawn = [series for series in figure.series if series.marks][:_MOST_LINES]
     if len(drawn) < len(figure.series):
         figure = figure._replace(x=f"{figure.x} ({len(drawn)} of {len(figure.series)} are drawn)")

@@ -78,8 +78,9 @@ def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
     if counts.unjudged == counts.queries and len(scores.failed) < counts.queries:
-        if scores.label_notes:  # such as that they are texts
-            return f"{scores.label_notes[0]}."
+        without_value = [note for note in scores.notes if " has no value for " in note]
+        if notes := [*without_value, *scores.label_notes]:  # such as that they are texts
+            return f"{notes[0]}."
         return _UNLABELLED.format(questions=numbers.questions(counts.queries))
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")

@@ -178,7 +178,6 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
 
 
 def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[model.Cell]]:
-    """The columns that have anything but 0 or no value."""
     return {head: cells for head, cells in columns.items() if any(cell.value for cell in cells)}
 
 

@@ -89,6 +89,8 @@ def test_aliases_stand_for_metrics_of_the_table(alias: str) -> None:
     [
         ("ngcd@10", "Did you mean 'ndcg@10'?"),
         ("r_precison", "Did you mean 'r_precision'"),
+        ("NDCG10", "Did you mean 'ndcg@10'?"),
+        ("hit_rate_at_5", "Did you mean 'hit_rate@5'?"),
         ("exponential_ndcg@10", "Did you mean 'ndcg(mode=exponential)@10'?"),
         ("FBeta@5", "Did you mean 'f(beta=2)@5'?"),
         ("ndcg@", "Did you mean 'ndcg'"),

@@ -120,6 +120,15 @@ def test_answers_bad_twice_fail_the_query_and_keep_the_rest(tmp_path: Path) -> N
     assert llm.asked == ["text of bad"] * 2
 
 
+def test_judge_that_never_grades_is_said_first() -> None:
+    dataset = RetrievalDataset({"q1": "of text", "q2": "of what"})
+    never = LLMRelevancy(llm=judge(lambda query, passage, again: "no idea"))
+    retriever = Scripted({"of text": ["d1"], "of what": ["d1"]})
+    report = evaluate(retriever, dataset, [never]).report()
+    [statement] = report.decision
+    assert statement.text.startswith("llm_relevancy has no value for 2 questions; 'q1': ScorerF")
+
+
 def test_settings_llm_is_looked_up_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = metric("llm_relevancy(agg=max)@2")
     monkeypatch.setattr(Settings, "_llm", judge())
