@@ -109,11 +109,9 @@ class StoredFiles:
             run = run.at_least(min_score)
         relevance = self._labels_for(path, run)
         labels: Any = relevance
-        text_of = None
-        if self.dataset is not None:
-            text_of = self.dataset.text_of
-            if relevance is self.dataset.relevance:
-                labels = self.dataset
+        text_of = getattr(self.dataset, "text_of", None)
+        if self.dataset is not None and relevance is self.dataset.relevance:
+            labels = self.dataset
         scores = score_rankings(labels, run, metrics)
         return with_retrieval(scores, Retrieval(run, relevance, text_of=text_of))
 
