@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -49,7 +48,7 @@ from llama_index_rag_metrics.report.text import excerpt, listed
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
+from llama_index_rag_metrics.runtime.sync import WORKERS, stopwatch, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories import whereabouts
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
@@ -309,15 +308,15 @@ class _StageAsk:
 
     async def __call__(self, question: Question) -> Answer:
         source, timeout = self._evaluation.source, self._evaluation.plan.timeout
-        begin = perf_counter()
+        seconds_of_stage = stopwatch()
         answer = await ask_captured(source, question, timeout)
         notes, nodes = list(answer.notes), answer.nodes()
-        seconds = perf_counter() - begin
+        seconds = seconds_of_stage()
         self._keep(whereabouts.RETRIEVER, question, nodes, seconds)
         for stage, call in self._calls.items():
-            begin = perf_counter()
+            seconds_of_stage = stopwatch()
             nodes = await within(timeout, call(copies(nodes), QueryBundle(question.query_str)))
-            seconds += perf_counter() - begin
+            seconds += seconds_of_stage()
             self._keep(stage, question, nodes, seconds)
             notes.extend(call.notes)
         return Answer(nodes, seconds=seconds, notes=notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product, repeat
@@ -35,7 +34,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import progress_bar
-from llama_index_rag_metrics.runtime.sync import as_exception, within
+from llama_index_rag_metrics.runtime.sync import as_exception, stopwatch, within
 
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
 from .capturing import as_call, as_nodes, columns_of
@@ -192,18 +191,18 @@ class _Asking:
 
     async def attempt(self, attempt: Attempt) -> Ranking:
         question = self.plan.question(attempt.query_id)
-        begin = time.perf_counter()
+        seconds = stopwatch()
         try:
             answer = await self.ask(question)
             if answer.seconds is None:
-                answer.seconds = time.perf_counter() - begin
+                answer.seconds = seconds()
             ranking = self.reader.read(answer)
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
             is_ctrl_c = is_main and isinstance(error, KeyboardInterrupt)
             if is_ctrl_c or (self.is_stopping and isinstance(error, asyncio.CancelledError)):
                 raise
-            return self.failure(question, as_exception(error), time.perf_counter() - begin)
+            return self.failure(question, as_exception(error), seconds())
         self.has_answered |= bool(ranking.ids)
         self.n_without += answer.calls is not None and not answer.calls
         ranking = self.reader.filled(ranking)

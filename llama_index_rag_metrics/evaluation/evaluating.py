@@ -74,8 +74,7 @@ _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
 )
-_MOST_QUERIES = 500
-"""Comparing texts takes about a millisecond a query; this many are enough for a note."""
+_MOST_QUERIES = 500  # enough for a note: comparing texts takes about a millisecond a query
 
 Computed: TypeAlias = "dict[str, dict[str, RetrievalMetricResult]]"
 """Metric's name to query id to result, of metrics that are computed question by question."""

@@ -34,8 +34,7 @@ from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
 from .as_ask import Question, Source
 
-CONTEXT = "context"
-"""The aspect of a journal's header that names what the source is told beside the question."""
+CONTEXT = "context"  # in a journal's header: what the source is told beside the question
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 

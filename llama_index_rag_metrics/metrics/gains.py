@@ -18,8 +18,7 @@ __all__ = ["DCG", "ERR", "NDCG"]
 
 GainMode: TypeAlias = Literal["linear", "exponential"]
 
-HIGHEST_EXPONENT = 64
-"""Exponential gains of higher grades would leave no room for lower ones in a 64-bit float."""
+HIGHEST_EXPONENT = 64  # higher grades would leave no room for lower ones in a 64-bit float
 
 
 class DCG(GainMetric):

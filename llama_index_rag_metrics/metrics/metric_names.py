@@ -51,8 +51,7 @@ _NAME = re.compile(
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 
-USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
-"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)  # which LlamaIndex's plain dict has beforehand
 
 _registry: dict[str, Any] = METRIC_REGISTRY
 

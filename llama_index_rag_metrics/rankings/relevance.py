@@ -19,8 +19,7 @@ RelevanceLike: TypeAlias = "Relevance | Mapping[str, float] | Iterable[str | Ite
 
 _Ids: TypeAlias = tuple[str, ...]
 
-HIGHEST_GRADE = 1e300
-"""Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
+HIGHEST_GRADE = 1e300  # the sum of any number of gains has to stay finite as a 64-bit float
 
 
 class Relevance(list[str]):

@@ -10,8 +10,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
 
-LONGEST = 2**40
-"""Characters of a document: keeps a place in it, together with a document's number, in 64 bits."""
+LONGEST = 2**40  # characters of a document: a place in it and its number fit into 64 bits
 
 
 class Span(NamedTuple):

@@ -23,8 +23,7 @@ _WINDOW = 50_000  # characters of a text that are looked through: nothing behind
 _NOTICE = 40  # characters at most of the notice that a text was cut, so that it isn't cut again
 
 _DEEPEST = 4
-_MOST_OBJECTS = 300
-"""How far a component is searched for secrets: a store may hold millions of nodes."""
+_MOST_OBJECTS = 300  # that are searched for secrets: a store may hold millions of nodes
 
 _SECRET_NAME = re.compile(
     r"(access|account|api|auth|private|subscription)[-_]?key"

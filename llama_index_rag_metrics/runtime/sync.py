@@ -27,14 +27,19 @@ T = TypeVar("T")
 
 WORKERS = 8  # questions or requests that are under way at once, by default
 
-_QUICK = 0.0003
-"""Seconds: a blocking call that takes less is quick."""
+_QUICK = 0.0003  # seconds: a blocking call that takes less is quick
+_MOST_QUEUED = 0.005  # seconds that quick calls wait for one that isn't
+_PATIENCE = 0.5  # seconds that a coroutine may take to end after Ctrl-C, and the loop at the end
 
-_MOST_QUEUED = 0.005
-"""Seconds that quick calls wait for one that isn't."""
+# seconds that calls waited for a thread, kept where somebody measures
+_waits = contextvars.ContextVar[deque[float]]("waits")
 
-_PATIENCE = 0.5
-"""Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""
+
+def stopwatch() -> Callable[[], float]:
+    """Measure seconds without those in which blocking calls wait for a thread."""
+    begin, waits = time.perf_counter(), deque[float]()
+    _waits.set(waits)
+    return lambda: time.perf_counter() - begin - sum(waits)
 
 
 class _LoopThread(threading.Thread):
@@ -260,21 +265,30 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a daemon thread; one that hangs waits for no call again."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     outcome: asyncio.Future[T] = loop.create_future()
+    times = [time.perf_counter()]  # it was put, begun and ended, and awaited
 
     def settle(method: Callable[[Any], None], value: Any) -> None:
         if not outcome.done():
             method(value)
 
     def call() -> Settle:
+        times.append(time.perf_counter())
         try:
             return partial(settle, outcome.set_result, context.run(function, *arguments))
         except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
             return partial(settle, outcome.set_exception, as_exception(error))
+        finally:
+            times.append(time.perf_counter())
 
     if loop not in _calls:
         _calls[loop] = _Calls(loop)
     _calls[loop].put(call)
-    return await outcome
+    try:
+        return await outcome
+    finally:
+        times.append(time.perf_counter())
+        waits = zip(times[::2], times[1::2], strict=False)
+        _waits.get(deque()).extend(end - begin for begin, end in waits)
 
 
 def as_exception(error: BaseException) -> Exception:

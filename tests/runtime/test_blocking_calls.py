@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages
 from llama_index_rag_metrics.runtime import sync
 from llama_index_rag_metrics.runtime.sync import in_thread
 
@@ -23,6 +24,27 @@ def calls_in_threads(*calls: Callable[[], Any], quick: int = 0) -> list[Any]:
         return await asyncio.wait_for(asyncio.gather(*map(in_thread, calls)), 60)
 
     return asyncio.run(main())
+
+
+def test_waiting_for_a_thread_is_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    # after the first eight, one thread makes all calls: seven wait while one is made
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+    monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
+    seconds: dict[str, float] = {}
+
+    def retrieve(query: str) -> list[str]:
+        begin = time.perf_counter()
+        time.sleep(0.02)
+        seconds[query] = time.perf_counter() - begin
+        return ["a"]
+
+    dataset = RetrievalDataset({f"q{n}": f"{n}?" for n in range(24)})
+    for door in (evaluate, lambda *of: evaluate_stages(of[0], {}, *of[1:])["retriever"]):
+        run = door(retrieve, dataset, ["judged"]).run
+        latencies = [ranking.latency or 0.0 for ranking in run.values()]
+        spent = [seconds[query] for query in dataset.queries.values()]
+        waited = [whole - own for whole, own in zip(latencies, spent, strict=True)]
+        assert 0 < max(waited) < 0.02
 
 
 def test_quick_calls_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,7 @@ from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.stories.label_view import System
 
 Results: TypeAlias = "EvaluationResults | Scores"
-Key: TypeAlias = tuple[str, str, str]
-"""A system, a metric and the baseline: what a difference is of."""
+Key: TypeAlias = tuple[str, str, str]  # a system, a metric and the baseline, of a difference
 
 
 @dataclass(frozen=True)

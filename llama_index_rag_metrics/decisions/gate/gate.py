@@ -27,8 +27,7 @@ from llama_index_rag_metrics.stories.story import query_answers
 from .rules import parse_rules
 from .verdict import Outcome, Verdict, decide, measure
 
-BaselineLike: TypeAlias = "Results | str | Path"
-"""The results of before, or the file that their `to_json()` wrote."""
+BaselineLike: TypeAlias = "Results | str | Path"  # of before, or the file of their `to_json()`
 
 _WORST = 5  # how many of the worst questions a verdict has
 _MOST_ITEMS = 3  # how many retrieved passages of such a question are shown

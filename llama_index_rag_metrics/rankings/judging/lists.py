@@ -18,8 +18,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, token_counts
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
-_FEW = 4
-"""Up to this many found items, looking each one up in the list is faster than a pass over it."""
+_FEW = 4  # up to so many found items, looking each one up is faster than a pass over the list
 
 _PLACE = 32
 _POSITION = (1 << _PLACE) - 1

@@ -19,8 +19,7 @@ MatchOn: TypeAlias = "str | Callable[[NodeWithScore], str]"
 NODE_ID = "node_id"
 REF_DOC_ID = "ref_doc_id"
 
-NOT_VALID = "Not a valid score"
-"""What a note begins with of labels that name what was retrieved otherwise than by its ids."""
+NOT_VALID = "Not a valid score"  # begins a note on labels that name otherwise what came
 
 CAME_OTHERWISE = (
     "Not a valid score: {under_other_ids:,} of {relevant:,} relevant passages came under other "
