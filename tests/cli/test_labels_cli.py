@@ -91,7 +91,7 @@ class TestMove:
         assert result.exit_code == 0
         assert "'d2' is gone" in result.stdout
         assert result.stdout.splitlines()[-1] == "new.json has 1 labelled passage."
-        assert RetrievalDataset.load("new.json").relevance == {"q1": ["n1"], "q2": []}
+        assert RetrievalDataset.load("new.json").relevance == {"q1": ["n1"]}
 
     def test_labels_that_need_no_moving(self) -> None:
         write_corpus("none.jsonl", {"n1": "Something else altogether."})
