@@ -426,9 +426,9 @@ def test_empty_id_is_no_id() -> None:
         row = {"query_id": ["q"], "retrieved_ids": [ranking], "expected_ids": [labels]}
         with pytest.raises(InvalidInput, match=f"{place}: expected an id"):
             score_table(pl.DataFrame(row), ["mrr"])
-    for labels, ranking in (({"": ["a"], "q": ["a"]}, {"q": ["a"]}), ({"q": ["a"]}, {"": ["a"]})):
+    for judged, ranked in (({"": ["a"], "q": ["a"]}, {"q": ["a"]}), ({"q": ["a"]}, {"": ["a"]})):
         with pytest.raises(InvalidInput, match="texts that aren't empty, got ''"):
-            score_rankings(labels, ranking, ["mrr"])
+            score_rankings(judged, ranked, ["mrr"])
     with pytest.raises(InvalidInput, match="a text that isn't empty"):
         Run({"q": ["a", ""]})
     nodes = [NodeWithScore(node=TextNode(id_="", text="a"))]
