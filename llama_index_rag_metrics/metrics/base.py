@@ -190,8 +190,9 @@ class RankingMetric(NamedMetric):
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         low, high = self.bounds
         score = min(max(float(self.score(self._view(judged))[0]), low), high)
-        metadata, lowest = self.metadata(judged), getattr(self, "min_grade", 0.0)
-        if not score and lowest and not judged.count_judgements(lowest)[0]:
+        metadata = self.metadata(judged)
+        lowest = 0.0 if score else getattr(self, "min_grade", 0.0)
+        if lowest and not judged.count_judgements(lowest)[0]:
             metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
 

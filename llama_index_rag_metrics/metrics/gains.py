@@ -64,7 +64,8 @@ class NDCG(GainMetric):
 
     def score(self, hits: Hits) -> FloatArray:
         _check_mode(hits, self.mode)
-        ideal = hits.judged.ideal(None if self.ideal == "all" else hits.length)
+        length = hits.judged.n_gaining if self.ideal == "all" else hits.length
+        ideal = hits.judged.ideal(length)
         return ratio(discounted_gain(hits, self.mode), discounted_gain(ideal, self.mode))
 
 

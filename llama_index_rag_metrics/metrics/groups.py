@@ -172,8 +172,9 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
         if is_grouped[position]:
             gain = _greedy_gains(structures.get(position, ()), alpha)
         gains.append(gain[:length])
-    query = np.repeat(np.arange(groups.n_queries), list(map(len, gains[1:])))
-    return Ranked(groups.n_queries, query, ordinal_of(query), np.concatenate(gains))
+    count = np.array(list(map(len, gains[1:])), np.int64)
+    query = np.arange(groups.n_queries).repeat(count)
+    return Ranked(groups.n_queries, query, ordinal_of(query, count), np.concatenate(gains))
 
 
 def _structures(judged: JudgedGroups, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:

@@ -22,6 +22,8 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     >>> ratio([1, 0], [2, 0])
     array([0.5, 0. ])
     """
+    if np.count_nonzero(whole) == np.size(whole):
+        return np.divide(part, whole)
     share = np.zeros(np.broadcast(part, whole).shape)
     return np.divide(part, whole, out=share, where=np.not_equal(whole, 0))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
+from weakref import proxy
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +57,7 @@ _NO_ITEMS: list[Any] = [np.array([], np.int64)] * 7
 NO_GROUPS = JudgedGroups(*_NO_ITEMS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class JudgedRankings:
     """The judged result of a batch of queries, one or a million."""
 
@@ -69,39 +70,28 @@ class JudgedRankings:
     groups: JudgedGroups = NO_GROUPS
     tokens: IntArray | None = None  # (retrieved,) of every distinct item, or None if not asked for
     spans: JudgedSpans | None = None  # where expected and retrieved items are, or None likewise
-    _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    n_judged: IntArray = field(init=False)  # (queries,) how many items are judged, retrieved or not
+    n_gaining: IntArray = field(init=False)  # (queries,) how many of these have a grade above 0
+
+    def __post_init__(self) -> None:
+        self._views: dict[tuple[Cutoff | None, float | None], Hits] = {}
+        self._is_plain = np.count_nonzero(self.judged_grade == 1.0) == len(self.judged_grade)
+        self.n_judged = self.judged_offset[1:] - self.judged_offset[:-1]
+        self.n_gaining = self.count_judgements(None)
 
     def __len__(self) -> int:
         return len(self.depth)
 
     @cached_property
-    def n_judged(self) -> IntArray:
-        """(queries,) how many items are judged, retrieved or not."""
-        return self.judged_offset[1:] - self.judged_offset[:-1]
-
-    @cached_property
     def _judged_query(self) -> IntArray:
-        return np.repeat(np.arange(len(self)), self.n_judged)
-
-    @cached_property
-    def n_gaining(self) -> IntArray:
-        """(queries,) how many items have a grade above 0, retrieved or not."""
-        return self._count(self.judged_grade > 0)
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        return bool((self.judged_grade == 1).all())
+        return np.arange(len(self)).repeat(self.n_judged)
 
     def count_judgements(self, lowest: float | None) -> IntArray:
         """(queries,) how many items have this grade or more, or None: above 0."""
-        return self.n_gaining if lowest is None else self._count(self.judged_grade >= lowest)
-
-    def _count(self, counted: BoolArray) -> IntArray:
-        if counted.all():
+        if self._is_plain and (lowest is None or lowest <= 1):
             return self.n_judged
-        return np.bincount(self._judged_query[counted], minlength=len(self))
+        is_counted = _reaches(self.judged_grade, lowest)
+        return np.bincount(self._judged_query[is_counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
         """The hits within a cutoff, memoised."""
@@ -109,13 +99,13 @@ class JudgedRankings:
             min_grade = None  # the same hits
         if (cutoff, min_grade) in self._views:
             return self._views[cutoff, min_grade]
-        last = self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
-        is_counted = _reaches(self.item_grade, min_grade)
-        if last is not None:
-            is_counted &= _is_within(self.item_query, self.item_rank, last)
-        item = is_counted.nonzero()[0]
+        length = self._length(cutoff)
+        is_within = self.item_rank <= _of_each(self.item_query, length)
+        item = (is_within & _reaches(self.item_grade, min_grade)).nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
-        hits = Hits(len(self), query, rank, grade, self, last, min_grade, item)
+        # weak: in a circle, the arrays would stay until the garbage collector comes
+        judged: JudgedRankings = proxy(self)
+        hits = Hits(len(self), query, rank, grade, judged, length, min_grade, item)
         self._views[cutoff, min_grade] = hits
         return hits
 
@@ -142,14 +132,19 @@ class JudgedRankings:
             hits=hits,
         )
 
-    def ideal(self, length: IntArray | int | None = None) -> Ranked:
-        """The best possible ranking of each query: its grades above 0, best first."""
-        query, grade = self._judged_query, self.judged_grade
-        rank = np.arange(1, len(query) + 1) - self.judged_offset[query]
-        gains = grade > 0
-        if length is not None:
-            gains &= _is_within(query, rank, length)
-        return Ranked(len(self), query[gains], rank[gains], grade[gains])
+    def _length(self, cutoff: Cutoff | None) -> IntArray:
+        """(queries,) or, where it is one for all, () the last rank that counts."""
+        if cutoff is None:
+            return self.depth
+        return np.array(cutoff) if isinstance(cutoff, int) else self.n_fitting(cutoff)
+
+    def ideal(self, length: IntArray) -> Ranked:
+        """The best possible ranking of each query: its best grades above 0, at most so many."""
+        count = np.minimum(self.n_gaining, length)
+        query = np.arange(len(self)).repeat(count)
+        rank = ordinal_of(query, count)
+        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
+        return Ranked(len(self), query, rank, grade)
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
@@ -164,11 +159,9 @@ class JudgedRankings:
         spans = self.spans
         if spans is None or (self.n_gaining.any() and spans.rank.all()):
             return None
-        last = self.at(cutoff, min_grade).cutoff
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
-        is_within = spans.rank > 0
-        if last is not None:
-            is_within &= _is_within(spans.query, spans.rank, last)
+        last = _of_each(spans.query, self._length(cutoff))
+        is_within = (spans.rank > 0) & (spans.rank <= last)
         expected, retrieved = spans.cover(is_expected, len(self)), spans.cover(is_within, len(self))
         return Coverage(expected, retrieved, spans.cover(is_expected | is_within, len(self)))
 
@@ -195,12 +188,13 @@ class Ranked:
     @cached_property
     def ordinal(self) -> IntArray:
         """(items,) 1 for the query's first item, 2 for its second, and so on."""
-        return ordinal_of(self.query)
+        return ordinal_of(self.query, self.count)
 
     @property
     def first(self) -> BoolArray:
         """(items,) whether the item is its query's first."""
-        return np.asarray(self.ordinal == 1, np.bool_)
+        is_first: BoolArray = self.ordinal == 1
+        return is_first
 
     def by_ordinal(self) -> Iterator[IntArray]:
         """The positions of every query's first item, then of every second item, and so on."""
@@ -213,7 +207,7 @@ class Hits(Ranked):
     """The hits of a batch of queries within a cutoff: what a formula reads."""
 
     judged: JudgedRankings
-    cutoff: IntArray | int | None  # the last rank that counts; (queries,) where it is by tokens
+    length: IntArray  # the last rank that counts: (queries,), or () where it is one for all
     min_grade: float | None  # from which an item is relevant, or None for every grade above 0
     item: IntArray  # (hits,) position of each hit among the judged items
 
@@ -221,11 +215,6 @@ class Hits(Ranked):
     def depth(self) -> IntArray:
         """(queries,) how many distinct items were retrieved within the cutoff."""
         return np.minimum(self.judged.depth, self.length)
-
-    @property
-    def length(self) -> IntArray | int:
-        """The ranks that count: k, or (queries,) those that there are, where there is no k."""
-        return self.judged.depth if self.cutoff is None else self.cutoff
 
     @cached_property
     def n_relevant(self) -> IntArray:
@@ -267,24 +256,25 @@ class GroupHits(Ranked):
     @cached_property
     def ordinal(self) -> IntArray:
         """(items,) 1 for the group's first retrieved item, 2 for its second, and so on."""
-        return ordinal_of(self.group)
+        return ordinal_of(self.group, np.bincount(self.group))
 
 
-def ordinal_of(key: IntArray) -> IntArray:
-    """(items,) 1 for the first item of each ascending key, 2 for its second, and so on."""
-    count = np.bincount(key)
-    n_before = np.cumsum(count) - count
+def ordinal_of(key: IntArray, count: IntArray) -> IntArray:
+    """(items,) 1 for the first item of each ascending key, 2 for its second, and so on.
+
+    There are as many items of every key as counted.
+    """
+    n_before = np.add.accumulate(count) - count
     return np.arange(1, len(key) + 1) - n_before[key]
 
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
-    return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
+    return grade > 0 if min_grade is None else grade >= min_grade
 
 
-def _is_within(query: IntArray, rank: IntArray, last: IntArray | int) -> BoolArray:
-    if not isinstance(last, int):
-        last = last[query]
-    return np.asarray(rank <= last, np.bool_)
+def _of_each(query: IntArray, length: IntArray) -> IntArray:
+    """(items,) or () the length for each item's query."""
+    return length[query] if length.ndim else length
 
 
 def grades_best_first(grade: FloatArray, offset: npt.ArrayLike) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, compress, count, repeat
+from itertools import chain, repeat
 from numbers import Integral
 from typing import Any
 
@@ -21,8 +21,7 @@ from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 _FEW = 4  # up to so many found items, looking each one up is faster than a pass over the list
 
 _PLACE = 32
-_POSITION = (1 << _PLACE) - 1
-"""An item's place is one number: its query in the upper half, its position in the ranking below."""
+"""An item's place is one number: its query, and in so many bits its position in the ranking."""
 
 
 def judge(
@@ -57,7 +56,8 @@ def _judge_ids(
     depth: list[int] = []
     offsets = [0]
     judged_grade: list[float] = []  # of all queries until the last that has grades
-    places: list[int] = []
+    n_items: list[int] = []
+    positions: list[int] = []
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
@@ -78,37 +78,37 @@ def _judge_ids(
             _refuse_nothing(labels, ranking)
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        begin = len(depth) << _PLACE
-        items: Collection[str] = members & judged
+        items = members & judged
         if not items:
             _check_types(judged, ranking)
-        elif len(items) <= _FEW:
-            for item in items:
-                places.append(begin + ranking.index(item))
+        if len(items) <= _FEW:
+            places = [ranking.index(item) for item in items]
+            places.sort()
         else:
-            is_item = [item in items for item in ranking]
-            items = [*compress(ranking, is_item)]
-            places += compress(count(begin), is_item)
+            places = [place for place, item in enumerate(ranking) if item in items]
         if graded is not None:
             judged_grade += repeat(1.0, offsets[-1] - len(judged_grade))
             judged_grade += graded.grades.values()
-            item_grade += repeat(1.0, len(places) - len(items) - len(item_grade))
-            item_grade += map(graded.grades.__getitem__, items)
+            item_grade += repeat(1.0, len(positions) - len(item_grade))
+            item_grade += [graded.grades[ranking[place]] for place in places]
             if graded.alternatives is not None:
                 grouped.append((len(depth), graded, ranking))
+        positions += places
+        n_items.append(len(items))
         depth.append(len(ranking))
         offsets.append(offsets[-1] + len(judged))
-    place = np.array(places, np.int64)
-    order = np.argsort(place)
-    place = place[order]
+    query, position = np.arange(len(depth)).repeat(n_items), np.array(positions, np.int64)
+    grade = _fill(judged_grade, offsets[-1])
+    if judged_grade:
+        grade = grades_best_first(grade, offsets)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
-        item_query=place >> _PLACE,
-        item_rank=(place & _POSITION) + 1,
-        item_grade=_fill(item_grade, len(places))[order],
-        judged_grade=grades_best_first(_fill(judged_grade, offsets[-1]), offsets),
+        item_query=query,
+        item_rank=position + 1,
+        item_grade=_fill(item_grade, len(position)),
+        judged_grade=grade,
         judged_offset=np.array(offsets, np.int64),
-        groups=_groups(grouped, place),
+        groups=_groups(grouped, query, position),
     )
 
 
@@ -121,8 +121,10 @@ def _refuse_nothing(labels: RelevanceLike | None, ranking: list[str]) -> None:
 
 
 def _fill(grades: list[float], n: int) -> FloatArray:
-    filled = np.ones(n)
-    filled[: len(grades)] = grades
+    filled = np.empty(n)
+    filled.fill(1.0)
+    if grades:
+        filled[: len(grades)] = grades
     return filled
 
 
@@ -190,7 +192,9 @@ def id_kinds(ids: Iterable[object]) -> set[type]:
     return kinds
 
 
-def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> JudgedGroups:
+def _groups(
+    grouped: Sequence[tuple[int, Relevance, list[str]]], item_query: IntArray, position: IntArray
+) -> JudgedGroups:
     if not grouped:
         return NO_GROUPS
     query_of: list[int] = []
@@ -215,7 +219,7 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
         np.array(query_of, np.int64),
         np.array(weights),
         pair_group,
-        np.searchsorted(place, pair_place),
+        np.searchsorted((item_query << _PLACE) + position, pair_place),
         member_group.astype(np.int64),
         member_item.astype(np.int64),
         member_grade.copy(),
