@@ -118,9 +118,10 @@ class StoredFiles:
     def _labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
         from llama_index_rag_metrics.files.read_runs import labels_beside
+        from llama_index_rag_metrics.files.trace_spans import is_trace_file
 
         relevance = self.relevance
-        if relevance is None:
+        if relevance is None and not is_trace_file(path):
             relevance = labels_beside(path, self._columns)
         if not relevance:
             has_texts = self.dataset is not None and bool(self.dataset.expected_texts)

@@ -131,12 +131,12 @@ def is_trace_file(path: Path) -> bool:
         with open_bytes(path) as file:
             if kind == "parquet":  # its columns stand at the end
                 file.seek(max(0, path.stat().st_size - _FOOT))
-                return b"context.trace_id" in file.read()
+                return re.search(b"context.trace_id|trace_metadata", file.read()) is not None
             head = file.read(_HEAD)
     except (OSError, EOFError):  # whoever reads it says what is wrong
         return False
-    has_trace_id = b'"trace_id"' in head and (b'"info"' in head or b'"context"' in head)
-    return has_trace_id or b'"resourceSpans"' in head
+    is_trace = b'"trace_id"' in head and re.search(b'"(info|context|trace)"', head) is not None
+    return is_trace or b'"resourceSpans"' in head
 
 
 def spans_in(source: Any) -> Iterator[TraceSpan]:
@@ -202,6 +202,10 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
             yield _span(raw, location if location.line else place)
     elif "info" in record and "spans" in mapping(record.get("data")):
         yield from _of_mlflow(record["info"], record["data"]["spans"], location)
+    elif "trace" in record:  # a row of MLflow's frame, or the columns of all
+        traces = record["trace"]
+        columns = isinstance(traces, Mapping) and "info" not in traces
+        yield from _of_value(list(traces.values()) if columns else traces, location)
     elif "trace_id" in mapping(record.get("context")):
         yield _span({**record["context"], **record}, location)
     else:

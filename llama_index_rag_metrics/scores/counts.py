@@ -67,7 +67,7 @@ def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any
     keys = sorted(set(map(str, chain.from_iterable(metadata.values()))))
     if keys:
         return InvalidInput(argument, key, f"a key of the questions' metadata: {keys}")
-    remedy = "They have none: give Run(…, metadata=…), or --dataset DATASET."
+    remedy = "They have none: give RetrievalDataset(…, metadata=…), or other fields in its file."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
 
 

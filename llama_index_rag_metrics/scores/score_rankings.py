@@ -114,11 +114,11 @@ def score_rankings(
     if isinstance(expected, Qrels):
         about["metadata"] = run.metadata or expected.metadata
     score: Callable[..., Scores] = partial(score_with, scored_metrics, **about)
-    if not isinstance(expected, Mapping) or not run:
+    if not isinstance(expected, Mapping) or not (run or run.is_log):
         scores = score(expected, retrieved, options)
         return scores.replace(name=name or scores.name)
     labels, not_asked = dict(expected), dict[str, Reason]()
-    if run.is_log and expected.keys() & run.keys():
+    if run.is_log and not (run and expected.keys().isdisjoint(run)):
         for query_id in expected.keys() - run.keys():
             if labels.pop(query_id) is not None:
                 not_asked[query_id] = "not asked"

@@ -220,6 +220,8 @@ class TestTraces:
         ended = run("score", "traces.jsonl", "--qrels", "qrels.txt")
         assert ended.exit_code == 2
         assert "--question-id ATTRIBUTE or --dataset DATASET" in ended.output
+        ended = run("score", "traces.jsonl")
+        assert "Give the labels with --qrels FILE" in ended.output
 
 
 STEERING = "\x1b[31m\x07\u202e"

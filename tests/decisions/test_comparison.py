@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from support.intervals import ends, pseudo_change, width
 
-from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, compare, sweep
+from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, compare, evaluate, sweep
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.counts import Reason
@@ -279,3 +279,17 @@ def test_infinite_scores_are_refused() -> None:
     }
     with pytest.raises(InvalidInput, match="scores by dcg: expected finite numbers"):
         compare(pair, "a")
+
+
+def test_means_over_other_depths_are_said() -> None:
+    dataset = RetrievalDataset({"q1": "?", "q2": "!"}, {"q1": ["a"], "q2": ["b"]})
+    of_metric = {}
+    for metric in ("precision", "precision@2", "recall"):
+        two = evaluate(lambda query: ["a", "b"], dataset, [metric])
+        four = evaluate(lambda query: ["a", "b", "c", "d"], dataset, [metric])
+        of_metric[metric] = compare({"two": two, "four": four}, "two").notes
+    assert of_metric.pop("precision") == (
+        "precision is a mean over all that was retrieved, at most 2 passages by one system and 4 "
+        "by another: compare on precision@2",
+    )
+    assert set(of_metric.values()) == {()}

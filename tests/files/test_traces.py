@@ -470,6 +470,23 @@ class TestDialects:
         with pytest.raises(FileFormatError, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
 
+    @pytest.mark.parametrize("ending", ["columns", "records", "parquet"])
+    def test_frame_of_mlflow_is_read_as_it_is_written(self, tmp_path: Path, ending: str) -> None:
+        pd, file = pytest.importorskip("pandas"), tmp_path / f"frame.{ending}"
+        traces = [json.dumps(mlflow_trace('[{"id": "d1"}]', trace)) for trace in ("t1", "t2")]
+        frame = pd.DataFrame(
+            {"trace_id": ["t1", "t2"], "trace": traces, "trace_metadata": ["", ""]}
+        )
+        if ending == "parquet":
+            pytest.importorskip("pyarrow", reason="the extra batch")
+            frame.to_parquet(file)
+        else:
+            file = file.with_suffix(".json")
+            frame.to_json(file, orient=ending)
+        assert is_trace_file(file)
+        assert dict(read_traces(file)) == dict(read_traces(frame))
+        assert list(read_traces(file)) == ["t1", "t2"]
+
 
 class TestFiles:
     def test_gzip_whole_files_and_blank_lines(self, path: Path, tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "week.jsonl"
 
 
+def test_log_without_any_question_scores_none(path: Path) -> None:
+    path.write_text('{"resourceSpans": []}')
+    counts = score_rankings(DATASET, read_traces(path), ["mrr"]).counts
+    assert (counts.scored, counts.not_asked) == (0, 30)
+
+
 def test_questions_that_nobody_asked_are_counted_and_not_scored(path: Path) -> None:
     log = week(path, range(10), misses=5)  # 0 and 5 are missed
     for labels in (DATASET, DATASET.relevance):

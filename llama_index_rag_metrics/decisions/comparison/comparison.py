@@ -38,6 +38,11 @@ _BEST = "{system} is the best of {n:,} on {metric}."
 _TALLY = "better / same / worse"
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _COMMON = "Means are of questions that all have scores for, a difference of those that both have."
+_AVERAGES = {"embedding_similarity", "bm25_similarity", "llm_relevancy", "precision"}
+_DEPTHS = (
+    "{metric} is a mean over all that was retrieved, at most {least} passages by one system and "
+    "{most} by another: compare on {metric}@{least}"
+)
 _CLUSTERS = "{questions} in {clusters}: these count as a whole, and t is cluster-robust"
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
@@ -341,6 +346,10 @@ def compare(
     unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
     if metrics is None and unpaired:
         notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")
+    depths = [system.retrieval.run.depth for system in scores.values() if system.retrieval]
+    if len(set(depths)) > 1:
+        for metric in filter(_AVERAGES.__contains__, paired.columns):
+            notes.append(_DEPTHS.format(metric=metric, least=min(depths), most=max(depths)))
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     return Comparison(
         systems={name: system_of(systems[name], name) for name in scores},
