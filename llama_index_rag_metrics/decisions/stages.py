@@ -61,14 +61,9 @@ _LOST = "{n:,} of {passages} lost{causes}."
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LostPassage(Sentence):
-    """A relevant passage of a question that is missing at the end, with the stage that lost it.
+    """A relevant passage of a question that is missing at the end, with the stage that lost it."""
 
-    It is the first stage after the last one that had it: a postprocessor that dropped it, or failed
-    on the question; "retriever" where it was never retrieved; "metric's cutoff" or "token budget"
-    where the metric that decides doesn't reach it.
-    """
-
-    stage: str
+    stage: str  # the first after the last one that had it; "retriever" where none had
     query_id: str
     item: str  # the id of the passage; of a group, that of its best placed passage
     grade: float

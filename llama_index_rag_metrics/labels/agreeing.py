@@ -43,21 +43,13 @@ class Disagreement(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Agreement(Reportable):
-    """How far two judges agree: Cohen's kappa, and the passages on which they don't.
+    """How far two judges agree: Cohen's kappa, and the passages on which they don't."""
 
-    Attributes:
-        kappa: 1 if they always agree, 0 if as often as by chance; NaN if all grades are the same.
-        low: the lower end of its interval, or None where none can be given.
-        high: the upper end.
-        n: how many passages both judged.
-        disagreements: the passages that they grade differently, with both grades.
-    """
-
-    kappa: float
-    low: float | None
-    high: float | None
-    n: int
-    disagreements: Sequence[Disagreement] = ()
+    kappa: float  # 1: they always agree, 0: as often as by chance; NaN: all grades are the same
+    low: float | None  # the lower end of its interval, or None where none can be given
+    high: float | None  # the upper end
+    n: int  # how many passages both judged
+    disagreements: Sequence[Disagreement] = ()  # what they grade differently, with both grades
 
     def report(self, *, full: bool = False) -> Report:
         """Kappa with its interval, and the passages on which the two differ."""
