@@ -59,10 +59,8 @@ class TestExitCodes:
         assert result.exit_code == 0
         assert "inconclusive" in result.stdout
         assert result.stderr == "rag-metrics: inconclusive; --strict makes this exit code 1\n"
-
-    def test_inconclusive_and_strict(self) -> None:
-        result = gate("doubtful.json", "-b", "same.json", "--rule", RULE, "--strict")
-        assert (result.exit_code, result.stderr) == (1, "")
+        strict = gate("doubtful.json", "-b", "same.json", "--rule", RULE, "--strict")
+        assert (strict.exit_code, strict.stderr) == (1, "")
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -82,6 +80,8 @@ class TestExitCodes:
             (["text.json", "--rule", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
             (["other.json", "--rule", RULE], "other.json: expected scores, as `rag-metrics eval"),
+            (["dataset.json", "--rule", RULE], "dataset.json: expected scores, as `rag-metrics e"),
+            (["dataset.jsonl", "--rule", RULE], "dataset.jsonl: expected scores, as `rag-metrics"),
             (["two.json", "--rule", "mrr >= 0.1"], "of a system in two.json, 'bm25' or 'lsa'"),
             (["same.json", "-b", "list.json", "--rule", RULE], "list.json: expected scores"),
         ],
@@ -90,6 +90,9 @@ class TestExitCodes:
         (folder / "text.json").write_text("no JSON")
         (folder / "list.json").write_text("[]")
         (folder / "other.json").write_text('{"format": "another"}')
+        line = json.dumps({"query_id": "q", "query": "x", "expected_ids": ["d"]}) + "\n"
+        (folder / "dataset.json").write_text(line)
+        (folder / "dataset.jsonl").write_text(2 * line)
         same = Scores.from_json(folder / "same.json")
         two = [same, same.replace(name="lsa")]
         (folder / "two.json").write_text(json_of(two))
@@ -119,10 +122,6 @@ class TestBaseline:
         assert result.exit_code == 0
         worse = (folder / "worse.json").read_bytes()
         assert (folder / "new" / "base.json").read_bytes() == worse
-
-    def test_values_that_must_be_there(self) -> None:
-        write("few.json", [1.0] * 45 + [float("nan")] * 5)
-        assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 1
 
     def test_baseline_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
@@ -183,12 +182,3 @@ def test_stored_run_passes_its_own_gate(folder: Path) -> None:
     run = Run({f"q{n}": [f"d{n % 3}"] for n in range(9)})
     score_rankings(expected, run, "mrr").to_json("own.json")
     assert gate("own.json", *rule).exit_code == 0
-
-
-@pytest.mark.parametrize("lines", [1, 2])
-def test_dataset_instead_of_scores(folder: Path, lines: int) -> None:
-    line = json.dumps({"query_id": "q", "query": "x", "expected_ids": ["d"]}) + "\n"
-    (folder / "dataset.jsonl").write_text(line * lines)
-    result = gate("dataset.jsonl", "--rule", "mrr >= 0.5")
-    assert result.exit_code == 2
-    assert "expected scores, as `rag-metrics evaluate --json`" in " ".join(result.stderr.split())

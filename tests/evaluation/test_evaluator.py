@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from llama_index.core.bridge.pydantic import BaseModel
-from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation import get_retrieval_results_df
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
@@ -20,7 +19,6 @@ from support.retrievers import Postprocessor, Scripted, node
 
 import llama_index_rag_metrics as package
 from llama_index_rag_metrics import (
-    NDCG,
     Relevance,
     RetrievalDataset,
     RetrieverEvaluator,
@@ -263,15 +261,6 @@ def test_text_metric_says_that_it_got_fewer_passages_than_it_reads() -> None:
     assert list(results.scores.notes) == [
         "metrics at 5 got at most 1 passage: is similarity_top_k too small?"
     ]
-
-
-def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
-    stock = CoreRetrieverEvaluator(metrics=[NDCG(k=2)], retriever=Scripted(SCRIPT))
-    result = stock.evaluate("first?", expected_ids=Relevance({"d1": 1, "x": 3}))
-    # gains 1, 3 at ranks 1, 2 against 3, 1
-    assert result.metric_vals_dict["ndcg@2"] == pytest.approx(
-        (1 + 3 / 1.5849625007211562) / (3 + 1 / 1.5849625007211562)
-    )
 
 
 def test_progress_is_on_stderr(

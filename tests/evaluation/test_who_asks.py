@@ -92,26 +92,19 @@ def test_function_gets_the_metadata_of_each_question(function: Any) -> None:
     assert questions.metadata == dataset().metadata
 
 
-def test_metadata_that_are_bound_stay() -> None:
-    seen: list[Any] = []
+@pytest.mark.parametrize(
+    ("bound", "seen"), [({"metadata": "mine"}, ["mine", "mine"]), ({}, [{}, {}])]
+)
+def test_metadata_that_are_bound_stay_and_without_any_there_are_none(bound: Any, seen: Any) -> None:
+    told: list[Any] = []
 
     def search(question: str, metadata: Any = None) -> list[str]:
-        seen.append(metadata)
+        told.append(metadata)
         return ["d"]
 
-    evaluate(partial(search, metadata="mine"), dataset(), ["recall"])
-    assert seen == ["mine", "mine"]
-
-
-def test_question_without_metadata_has_none() -> None:
-    seen: list[Any] = []
-
-    def search(question: str, metadata: Any) -> list[str]:
-        seen.append(metadata)
-        return ["d"]
-
-    evaluate(search, {"queries": {"q": "?"}, "relevant_docs": {"q": ["d"]}}, ["recall"])
-    assert seen == [{}]
+    questions = dataset() if bound else RetrievalDataset(dataset().queries, dataset().relevance)
+    evaluate(partial(search, **bound), questions, ["recall"])
+    assert told == seen
 
 
 def test_stages_of_a_function_keep_askers_apart() -> None:

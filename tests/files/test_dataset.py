@@ -11,6 +11,11 @@ from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
+PLAIN = [
+    {"role": "user", "content": "Which moon has geysers?"},
+    {"role": "assistant", "content": "Enceladus."},
+]
+
 
 @pytest.fixture
 def dataset() -> RetrievalDataset:
@@ -18,7 +23,7 @@ def dataset() -> RetrievalDataset:
         queries={"q1": "geysers?", "q2": "first?", "q3": "none?", "q4": "by text?"},
         relevance={"q1": {"d1": 2, "d9": 1}, "q2": ["d2"], "q3": []},
         corpus={"d1": "has geysers", "d2": "was first", "d3": " "},
-        metadata={"q1": {"lang": "en", "n": 1}, "q2": {"lang": "de"}},
+        metadata={"q1": {"lang": "en", "n": 1}, "q2": {"conversation": "a", "history": PLAIN}},
         expected_texts={"q4": ["text"]},
         titles={"d1": "Enceladus"},
         document_metadata={"d1": {"url": "u"}},
@@ -146,12 +151,6 @@ def test_copies_and_pickles_are_equal(dataset: RetrievalDataset) -> None:
     assert dataset != RetrievalDataset(dataset.queries)
 
 
-PLAIN = [
-    {"role": "user", "content": "Which moon has geysers?"},
-    {"role": "assistant", "content": "Enceladus."},
-]
-
-
 def test_history_has_roles_and_contents() -> None:
     history = [{**PLAIN[0], "name": "Ann"}, PLAIN[1]]
     dataset = RetrievalDataset({"q": "Who found it?"}, metadata={"q": {"history": history}})
@@ -167,24 +166,6 @@ def test_value_that_is_no_history_is_refused(history: Any) -> None:
         RetrievalDataset({"q": "?"}, metadata={"q": {"history": history}})
     with pytest.raises(FileFormatError, match=r"history of 'q-.*: expected earlier messages"):
         RetrievalDataset.load([{"query": "?", "expected_ids": ["d"], "history": history}])
-
-
-def conversations() -> RetrievalDataset:
-    return RetrievalDataset(
-        {"a1": "Which moon has geysers?", "b1": "And Mars?", "a2": "Who found it?"},
-        {"a1": ["d1"], "b1": ["d2"], "a2": ["d3"]},
-        metadata={
-            "a1": {"conversation": "a"},
-            "b1": {"conversation": "b", "history": PLAIN * 3},
-            "a2": {"conversation": "a", "history": PLAIN},
-        },
-    )
-
-
-def test_files_keep_conversations(tmp_path: Path) -> None:
-    dataset = conversations()
-    dataset.save(tmp_path / "dataset.json")
-    assert RetrievalDataset.load(tmp_path / "dataset.json").metadata == dataset.metadata
 
 
 @pytest.mark.parametrize("conversation", [["c"], "", float("nan")])

@@ -173,6 +173,17 @@ JSONL_ERRORS = [
     ("[1]", "a record, {field: value}"),
     ("{", "JSON (Expecting property name"),
 ]
+FIELD_ERRORS = [
+    *((f'"repeat": {repeat}', "a number from 1 on") for repeat in ("true", 0, 1.5, '"one"', -1)),
+    ('"retrieval_calls": 3', "a list of calls, got"),
+    ('"retrieval_calls": [["a"]]', "a list of calls, got"),
+    ('"retrieval_calls": [{"query": "x"}]', "a list, got None"),
+    ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "texts, got"),
+    ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
+]
+JSONL_ERRORS += [
+    (f'{{"query_id": "q", "retrieved_ids": ["a"], {field}}}', said) for field, said in FIELD_ERRORS
+]
 
 
 @pytest.mark.parametrize(("line", "wording"), JSONL_ERRORS)

@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from llama_index.core import Document
@@ -122,16 +122,10 @@ class TestFates:
         assert move_labels(dataset, {"n": IO}).dataset.relevance == {"none": []}
 
 
-class TestParts:
-    """The part of a passage that is labelled decides where its label goes."""
-
-    HALVES: ClassVar = {"a": FIRST, "b": SECOND}
-
-    def test_labels_by_their_place(self) -> None:
-        place = ("t", TRITON.index("Its"), len(TRITON))
-        relevance = Relevance(["t"], spans={"t": place})
-        moved = move_labels(moons(relevance), self.HALVES)
-        assert moved.dataset.relevance == {"q": ["b"]}
+def test_part_that_is_labelled_decides_where_its_label_goes() -> None:
+    relevance = Relevance(["t"], spans={"t": ("t", TRITON.index("Its"), len(TRITON))})
+    moved = move_labels(moons(relevance), {"a": FIRST, "b": SECOND})
+    assert moved.dataset.relevance == {"q": ["b"]}
 
 
 def placed(node_id: str, document: str, start: int, end: int) -> TextNode:
@@ -209,18 +203,10 @@ def pieces(text: str) -> list[BaseNode]:
 class TestPlaces:
     DOCUMENT = f"{IO} {TRITON} {IO}"
 
-    def test_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
-        nodes = pieces(self.DOCUMENT)
-        last = len(self.DOCUMENT) - len(IO)
-        relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
-        dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
-        moved = move_labels(dataset, nodes)
-        placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
-        assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
-        assert {move.by for move in moved.findings} == {"place"}
-
-    def test_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
-        above = "Somebody wrote a new first paragraph. "
+    @pytest.mark.parametrize(
+        ("above", "by"), [("", "place"), ("Somebody wrote a new first paragraph. ", "text")]
+    )
+    def test_nearest_copy_of_a_text_is_labelled_and_no_other(self, above: str, by: str) -> None:
         nodes = pieces(above + self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
@@ -228,7 +214,7 @@ class TestPlaces:
         moved = move_labels(dataset, nodes)
         placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
-        assert {move.by for move in moved.findings} == {"text"}
+        assert {move.by for move in moved.findings} == {by}
 
     def test_metadata_say_where_labels_were(self) -> None:
         document = Document(id_="d", text=self.DOCUMENT)

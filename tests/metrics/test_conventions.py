@@ -87,13 +87,6 @@ def test_mean_of_first_relevant_ranks() -> None:
     assert _means(FIRST_RELEVANT, "mrr") == {"mrr": exact(13 / 24)}
 
 
-def test_ideal_without_a_cutoff_is_as_long_as_what_was_retrieved() -> None:
-    # 2 retrieved of 3 relevant: (1 + .630930) / (1 + .630930), and over 2.130930 with a cutoff
-    expected, retrieved = [["a", "b", "c"]], [["a", "b"]]
-    means = score_rankings(expected, retrieved, ["ndcg", "ndcg@3", "ndcg(ideal=all)"]).means
-    assert dict(means) == {"ndcg": 1, "ndcg@3": six(0.765361), "ndcg(ideal=all)": six(0.765361)}
-
-
 @pytest.mark.parametrize("query_id", ["3f2b6c1e-5f0a-4d0e-9c53-0a4b1d2e3f40", "a-b", "q/1", "文-1"])
 def test_query_ids_have_no_effect(query_id: str) -> None:
     # (1 + 7/log2(3)) / (7 + 1/log2(3)), as the query called "q" has it

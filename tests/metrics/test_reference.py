@@ -1,4 +1,4 @@
-"""The oracle gives every worked example of docs/definitions.md, and more by hand; so do metrics.
+"""The oracle gives the worked examples of docs/definitions.md; every metric gives what it gives.
 
 Expected values are literals; the comment derives each by hand.
 """
@@ -6,11 +6,15 @@ Expected values are literals; the comment derives each by hand.
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.cases import CASES, Case, exact
+from support.examples import examples
 from support.reference import REFERENCE, confusion, dcg
-from support.strategies import Chosen, Query
+from support.strategies import NAMES, Chosen, Query, chosen, queries
 
-from llama_index_rag_metrics import RankingMetric, Relevance, metric
+from llama_index_rag_metrics import RankingMetric, Relevance, metric, score_rankings
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def oracle(name: str, query: Query) -> float:
@@ -37,10 +41,15 @@ def query(grades: dict[str, float] | list[list[str]], ranking: str) -> Query:
 
 
 FOUR = by_rank([0, 1, 0, 1], unfound=2)
+
 GRADED = by_rank([1, 2, 0.5, 0])
+
 JUDGED = {"a": 1.0, "b": 1.0, "n1": 0.0, "n2": 0.0, "n3": 0.0, "pooled": -1.0}
+
 POOLED = {"a": 1.0, "b": 2.0, "n": 0.0, "pooled": -2.0}
+
 GROUPS = [["a", "b"], ["c"]]
+
 BY_HAND = [
     ("hit_rate@1", FOUR, 0),  # the first hit, at rank 2, is beyond rank 1
     ("hit_rate@2", FOUR, 1),
@@ -124,3 +133,43 @@ def test_errors() -> None:
         confusion({"a": 1.0, "b": 1.0}, ["c"], corpus_size=2)
     with pytest.raises(ValueError, match="a group is empty"):
         REFERENCE["group_recall"]([["a"], []], ["a"])
+
+
+each_metric = pytest.mark.parametrize("name", NAMES)
+
+
+def close(value: float) -> object:
+    return pytest.approx(value, rel=1e-10, abs=1e-12)
+
+
+def test_oracle_knows_every_metric() -> None:
+    assert set(NAMES) == set(REFERENCE)
+
+
+@each_metric
+@given(data=st.data())
+@examples(80)
+def test_compute(name: str, data: st.DataObject) -> None:
+    drawn, query = data.draw(chosen(name)), data.draw(queries())
+    if not query.relevance and drawn.metric.needs_relevance:
+        with pytest.raises(InvalidInput):
+            drawn.metric.compute("", query.relevance, query.ranking)
+    else:
+        result = drawn.metric.compute("", query.relevance, query.ranking)
+        assert result.score == close(drawn.oracle(query))
+
+
+@each_metric
+@given(data=st.data())
+@examples(30)
+def test_batch(name: str, data: st.DataObject) -> None:
+    drawn = data.draw(chosen(name))
+    batch = data.draw(st.lists(queries(), max_size=8))
+    scores = score_rankings(
+        [query.relevance for query in batch],
+        [query.ranking for query in batch],
+        drawn.metric,
+        no_relevant="zero",
+    )
+    expected = [drawn.oracle(query) for query in batch]
+    assert scores[drawn.metric.metric_name].tolist() == [close(value) for value in expected]

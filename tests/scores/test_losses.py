@@ -75,12 +75,9 @@ def test_stored_scores_count_what_live_ones_do() -> None:
     script: dict[str, Any] = {"moons?": ["a"], "fails?": ConnectionError("refused")}
     live = evaluate(Scripted(script), dataset, ["recall@2"])
     stored = Scores.from_json(live.scores.to_json())
-    assert losses_sentence(losses([system_of(live)], "recall@2")) == (
-        "1 of 2 relevant passages was never retrieved."
-    )
-    assert losses_sentence(losses([System.of(stored)], "recall@2")) == (
-        "1 of 2 relevant passages was never retrieved."
-    )
+    for system in (system_of(live), System.of(stored)):
+        sentence = losses_sentence(losses([system], "recall@2"))
+        assert sentence == "1 of 2 relevant passages was never retrieved."
 
 
 DATASET = RetrievalDataset(

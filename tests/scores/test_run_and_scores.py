@@ -374,11 +374,6 @@ def test_alias_that_was_asked_for_is_shown() -> None:
     assert comparison.decision == "b and a score the same on map@10, on all 2 questions."
 
 
-def test_passage_alone_is_one() -> None:
-    (note,) = score_rankings({"q1": ["a"]}, {"q1": ["a"]}, "recall@5").notes
-    assert note == "metrics at 5 got at most 1 passage: is similarity_top_k too small?"
-
-
 LONG = "Enceladus has geysers at its south pole. " * 20
 
 
