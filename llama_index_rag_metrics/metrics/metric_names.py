@@ -95,6 +95,7 @@ class MetricTable(dict[str, MetricEntry]):
 
 
 METRICS = MetricTable()
+LESS_IS_BETTER: set[str] = set()  # metrics of stored scores whose classes may not be known here
 
 
 def _add(metric_class: type[NamedMetric]) -> None:
@@ -279,7 +280,7 @@ def limits_of(name: str) -> tuple[float, float]:
 
 
 def lower_is_better(name: str) -> bool:
-    return bool(getattr(_class_of(name), "lower_is_better", False))
+    return bool(getattr(_class_of(name), "lower_is_better", name in LESS_IS_BETTER))
 
 
 def of_unanswerable(name: str) -> bool:

@@ -73,8 +73,7 @@ def register_secret(secret: str | SecretStr | None) -> None:
 def register_secrets_of(*components: object) -> None:
     """Register what components, and the components in them, name as secrets.
 
-    Of a function that is what it encloses, its defaults, the globals that it reads and what is
-    bound to it; of an object its fields.
+    Of a function its closure, defaults, globals that it reads, its owner; of an object its fields.
     """
     level = list(components)
     looked_at: set[int] = set()

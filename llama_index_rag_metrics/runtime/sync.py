@@ -31,8 +31,7 @@ _QUICK = 0.0003  # seconds: a blocking call that takes less is quick
 _MOST_QUEUED = 0.005  # seconds that quick calls wait for one that isn't
 _PATIENCE = 0.5  # seconds that a coroutine may take to end after Ctrl-C, and the loop at the end
 
-# seconds that calls waited for a thread, kept where somebody measures
-_waits = contextvars.ContextVar[deque[float]]("waits")
+_waits = contextvars.ContextVar[deque[float]]("waits")  # seconds of calls without a thread
 
 
 def stopwatch() -> Callable[[], float]:

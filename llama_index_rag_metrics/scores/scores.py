@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.files.lines import Location, from_json, read_text
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, of_unanswerable
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, written
@@ -100,7 +100,7 @@ class Scores(Reportable):
                 expected = f"{len(self.query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(scores), expected)
             column = np.array(scores, np.float64)
-            if self.failed and lower_is_better(metric):
+            if self.failed and metric_names.lower_is_better(metric):
                 column[[query_id in self.failed for query_id in self.query_ids]] = np.nan
             column.flags.writeable = False
             columns[metric] = column
@@ -142,10 +142,9 @@ class Scores(Reportable):
     def due(self, metric: str) -> set[str]:
         """The queries that should have a value by a metric, those that failed among them.
 
-        All that aren't left out for their labels, or simply all where a metric needs no labels;
-        those with nothing relevant where it is of these.
+        All but those left out for labels, or all if it needs none; of the unanswerable, these.
         """
-        if of_unanswerable(metric):
+        if metric_names.of_unanswerable(metric):
             return set(self.unanswerable)
         left_out = {name for name, reason in self.excluded.items() if reason != "failed"}
         if not left_out.isdisjoint(self.by_query(metric)):
@@ -209,7 +208,7 @@ class Scores(Reportable):
         """Metric name to its mean with an interval of this confidence; conversations are units."""
         shape = len(self.columns), len(self.query_ids)
         columns = np.reshape(list(self.columns.values()), shape).T
-        limits = list(map(limits_of, self.columns))
+        limits = list(map(metric_names.limits_of, self.columns))
         clusters = None
         if self.metadata:
             clusters = clusters_of(None, self.query_ids, self.metadata)
@@ -299,6 +298,7 @@ class Scores(Reportable):
         data = {
             "format": FORMAT,
             "scores": map_values(np.ndarray.tolist, parts.pop("columns")),
+            "less_is_better": list(filter(metric_names.lower_is_better, self.columns)),
             "means": self.means,
             "counts": asdict(self.counts),
         }
@@ -329,6 +329,7 @@ class Scores(Reportable):
     def _read(cls, data: Any) -> Scores:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", data, "JSON written by Scores.to_json")
+        metric_names.LESS_IS_BETTER.update(data.get("less_is_better", ()))
         parts = picked({**data, "columns": data["scores"]}, _PARTS)
         parts["repeats"] = map(cls._read, data.get("repeats", ()))
         if "retrieval" in data:

@@ -139,8 +139,7 @@ def difference_intervals(
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals.
 
-    Of several columns, `confidence` may be that of each. No end lies beyond `possible`, (columns,
-    2) the lowest and the highest true difference; beyond ±`widest` without it.
+    `confidence` may be each column's. Ends lie within `possible`, (columns, 2), or else ±`widest`.
     """
     lowest, highest = np.negative(widest), widest
     if possible is not None:

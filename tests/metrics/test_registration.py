@@ -19,6 +19,7 @@ from llama_index_rag_metrics import (
     GainMetric,
     Relevance,
     Run,
+    Scores,
     compare,
     metric,
     register,
@@ -175,6 +176,11 @@ class TestOwnMetric:
         scores = {name: score_rankings(labels, run, Misses(k=2)) for name, run in runs.items()}
         assert compare(scores, "old")["new", "misses@2"].outcome == "worse"
         assert "rank 3, below the cutoff 2" in str(scores["new"].worst(n=1))
+        # a file says so where the class isn't known
+        files = {name: scores[name].to_json() for name in scores}
+        del METRICS["misses"]
+        stored = {name: Scores.from_json(text) for name, text in files.items()}
+        assert compare(stored, "old")["new", "misses@2"].outcome == "worse"
 
     def test_its_parameters_are_part_of_its_name(self) -> None:
         register(FirstThree)
