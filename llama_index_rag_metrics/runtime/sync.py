@@ -7,7 +7,6 @@ import atexit
 import contextvars
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
@@ -15,7 +14,6 @@ from contextlib import suppress
 from functools import partial, wraps
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from typing_extensions import ParamSpec
 
@@ -179,10 +177,10 @@ class _Calls:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = weakref.proxy(loop)
+        self._loop = loop
         self._idle: list[Jobs] = []  # of threads that have none
         self._queue, self._ended = deque[Call](), deque[Settle]()
-        self._watcher: asyncio.TimerHandle | None = None  # as long as a thread has the queue
+        self._has_thread = False  # whether the queue has one, or is about to
         self._are_quick = False
 
     def __del__(self) -> None:
@@ -194,9 +192,10 @@ class _Calls:
             self._start(deque([call]))
             return
         self._queue.append(call)
-        if self._watcher is None and len(self._queue) == 1:
+        if not self._has_thread:
             # as the loop's next step: a thread that began now would wait until all have been put
             self._loop.call_soon(self._start_queue)
+            self._has_thread = True
 
     def _start(self, calls: deque[Call]) -> None:
         jobs = self._idle.pop() if self._idle else _jobs_of_thread()
@@ -204,40 +203,41 @@ class _Calls:
 
     def _start_queue(self) -> None:
         self._start(self._queue)
-        self._watch_later()
+        self._loop.call_later(_MOST_QUEUED, self._watch, self._queue)
 
     def _make(self, calls: deque[Call], jobs: Jobs) -> None:
+        """Make calls up to one that isn't quick."""
         with suppress(IndexError):  # all are made
-            while True:
+            is_quick = True
+            while is_quick:
                 call, begin = calls.popleft(), time.perf_counter()
                 self._ended.append(call())
-                self._are_quick = time.perf_counter() - begin < _QUICK
-        with suppress(ReferenceError, RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._end, calls, jobs)
-
-    def _end(self, calls: deque[Call], jobs: Jobs) -> None:
+                self._are_quick = is_quick = time.perf_counter() - begin < _QUICK
         self._idle.append(jobs)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._end, calls)
+
+    def _end(self, calls: deque[Call]) -> None:
         self._settle()
-        if calls is self._queue and self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
-            if calls:
-                self._start_queue()
+        if calls is self._queue:
+            self._put_again(calls)
 
-    def _watch_later(self) -> None:
-        self._watcher = self._loop.call_later(_MOST_QUEUED, self._watch)
-
-    def _watch(self) -> None:
+    def _watch(self, calls: deque[Call]) -> None:
         """Give calls that wait for one that isn't quick threads of their own."""
+        if calls is not self._queue:
+            return
         if self._ended:
             self._settle()
-            self._watch_later()
+            self._loop.call_later(_MOST_QUEUED, self._watch, calls)
             return
-        calls, self._queue = self._queue, deque()
-        self._watcher, self._are_quick = None, False
-        with suppress(IndexError):  # all have a thread
+        self._are_quick = False
+        self._put_again(calls)
+
+    def _put_again(self, calls: deque[Call]) -> None:
+        self._queue, self._has_thread = deque(), False
+        with suppress(IndexError):  # all are put
             while True:
-                self._start(deque([calls.popleft()]))
+                self.put(calls.popleft())
 
     def _settle(self) -> None:
         while self._ended:
@@ -257,7 +257,8 @@ def _jobs_of_thread() -> Jobs:
     return jobs
 
 
-_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
+_CALLS = "rag_metrics_calls"
+"""The attribute of a loop that has its calls: these hold the loop, and go with it."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
@@ -279,9 +280,9 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
         finally:
             times.append(time.perf_counter())
 
-    if loop not in _calls:
-        _calls[loop] = _Calls(loop)
-    _calls[loop].put(call)
+    if not hasattr(loop, _CALLS):
+        setattr(loop, _CALLS, _Calls(loop))
+    getattr(loop, _CALLS).put(call)
     try:
         return await outcome
     finally:
