@@ -26,6 +26,7 @@ from llama_index.core.workflow import StartEvent, Workflow
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
@@ -263,10 +264,8 @@ def _workflow(workflow: Workflow) -> Source:
     context = _CONTEXTS.get(next(iter(extras), ""), "")
 
     async def ask(question: Question) -> Answer:
-        arguments: dict[str, Any] = dict.fromkeys(names, question.query_str)
-        context_of = {"chat_history": question.history, "metadata": question.copied_metadata()}
-        for name in extras:
-            arguments[name] = context_of[name]
+        contexts = {"chat_history": question.history, "metadata": question.copied_metadata()}
+        arguments = {**dict.fromkeys(names, question.query_str), **picked(contexts, extras)}
         handler: Any = workflow.run(**arguments)
         try:
             await handler

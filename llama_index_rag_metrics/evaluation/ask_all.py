@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,13 +35,11 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import progress_bar
-from llama_index_rag_metrics.runtime.sync import as_exception, stopwatch, within
+from llama_index_rag_metrics.runtime.sync import as_exception, each, stopwatch, within
 
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
 from .capturing import as_call, as_nodes, columns_of
 from .plan import CONTEXT, Plan
-
-_GRACE = 0.2  # seconds that cancelled code may take to end
 
 _WITHOUT = (
     "{} given without a retrieval that could be seen, and scored as empty: record_retrieval() "
@@ -173,21 +172,21 @@ class _Asking:
         self.n_kept = len(self.earlier_rankings.keys() & set(self.attempts))
         self.has_answered = bool(self.earlier_rankings)
 
-    async def work(self, attempts: Iterator[Attempt], bar: Any) -> None:
-        for attempt in attempts:
-            if self.is_stopping:
-                return
-            ranking = self.earlier_rankings.get(attempt)
-            if ranking is not None:
-                self.reader.labels.see(ranking.ids)
-                self.rankings[attempt] = self.reader.filled(ranking)
-                continue
-            ranking = await self.attempt(attempt)
-            self.rankings[attempt] = ranking
-            if ranking.error is not None:
-                self.n_failed += 1
-                bar.set_postfix_str(f"{self.n_failed} failed", refresh=False)
-            bar.update()
+    def stop(self) -> None:
+        self.is_stopping = True
+
+    async def work(self, attempt: Attempt, bar: Any) -> None:
+        ranking = self.earlier_rankings.get(attempt)
+        if ranking is not None:
+            self.reader.labels.see(ranking.ids)
+            self.rankings[attempt] = self.reader.filled(ranking)
+            return
+        ranking = await self.attempt(attempt)
+        self.rankings[attempt] = ranking
+        if ranking.error is not None:
+            self.n_failed += 1
+            bar.set_postfix_str(f"{self.n_failed} failed", refresh=False)
+        bar.update()
 
     async def attempt(self, attempt: Attempt) -> Ranking:
         question = self.plan.question(attempt.query_id)
@@ -241,21 +240,11 @@ async def ask_all(
 ) -> Answers:
     """Ask every question of a plan, `workers` at once, but for what is kept."""
     asking = _Asking(ask, plan, reader, kept or {}, journal)
-    attempts = iter(asking.attempts)
     name, is_hidden = plan.name or "evaluating", not plan.show_progress
     total, done = len(asking.attempts), asking.n_kept
     with progress_bar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
-        tasks = [asyncio.create_task(asking.work(attempts, bar)) for _ in range(plan.at_once)]
-        try:
-            # unlike gather, it doesn't wait for what swallows a cancellation
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in ended:
-                task.result()
-        finally:
-            asking.is_stopping = True
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=_GRACE)
+        work = partial(asking.work, bar=bar)
+        await each(asking.attempts, work, plan.at_once, asking.stop)
     return Answers(asking.rankings, asking.notes)
 
 

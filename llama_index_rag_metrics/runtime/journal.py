@@ -23,9 +23,6 @@ from .errors import FileFormatError, InvalidInput, JournalMismatch
 
 T = TypeVar("T")
 
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""What reading a row that isn't as it was written may raise."""
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make one for every row
 
 
@@ -103,7 +100,7 @@ def read_journal(
 def _parsed(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]], T]) -> T:
     try:
         return parse(json.loads(line))
-    except _UNREADABLE as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _damaged(path, number) from error
 
 

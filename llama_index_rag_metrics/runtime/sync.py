@@ -74,7 +74,13 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
             return _run_in(inner, coroutine)
         finally:
             inner.stop()
-    return _run_in(_shared_thread(), coroutine)
+    with (
+        _lock
+    ):  # all other calls have one thread; another one after a fork, or where code blocks it
+        if not (_threads and _threads[-1].is_alive()):
+            _threads[:] = [_LoopThread()]
+        thread = _threads[-1]
+    return _run_in(thread, coroutine)
 
 
 def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -117,13 +123,13 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
     task: Future[None] | None = None
     try:  # Ctrl-C may come while the coroutine is handed over, which has begun by then
         task = asyncio.run_coroutine_threadsafe(run(), thread.loop)
-        while not _wait(outcome, 0.2):
+        while not wait([outcome], 0.2).done:
             if _is_cancelled():
                 raise KeyboardInterrupt
     except BaseException:
         if task is not None:
             task.cancel()
-        if not _wait(outcome, _PATIENCE):
+        if not wait([outcome], _PATIENCE).done:
             with suppress(ValueError):  # its code blocks it: the next call has another one
                 _threads.remove(thread)
         raise
@@ -134,18 +140,6 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
         raise error
     finally:
         del error  # its traceback holds this frame
-
-
-def _wait(outcome: Future[Any], seconds: float) -> bool:
-    return bool(wait([outcome], seconds).done)
-
-
-def _shared_thread() -> _LoopThread:
-    """The thread of all synchronous calls; a new one after a fork, or where code blocks it."""
-    with _lock:
-        if not (_threads and _threads[-1].is_alive()):
-            _threads[:] = [_LoopThread()]
-        return _threads[-1]
 
 
 @atexit.register
@@ -324,8 +318,16 @@ async def _handled(awaitable: Awaitable[T]) -> T:
         raise as_exception(error) from error.__cause__
 
 
-async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
-    """Do every job, `workers` at once; if one fails, or this is cancelled, none goes on."""
+async def each(
+    jobs: Iterable[T],
+    do: Callable[[T], Awaitable[None]],
+    workers: int,
+    stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Do every job, `workers` at once; if one fails, or this is cancelled, none goes on.
+
+    `stop` is called before those that are under way are cancelled.
+    """
     queue = iter(jobs)
 
     async def work() -> None:
@@ -334,8 +336,11 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
 
     tasks = [asyncio.create_task(work()) for _ in range(max(workers, 1))]
     try:
-        await asyncio.gather(*tasks)
+        await asyncio.shield(asyncio.gather(*tasks))  # gather alone waits for what goes on
     finally:
+        stop()
+        for _ in queue:
+            pass
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=_PATIENCE / 2)

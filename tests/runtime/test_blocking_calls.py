@@ -5,8 +5,10 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -50,15 +52,35 @@ def test_waiting_for_a_thread_is_no_latency(monkeypatch: pytest.MonkeyPatch) -> 
 def test_quick_calls_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "_QUICK", 60.0)
     monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
-    assert len(set(calls_in_threads(*[threading.get_ident] * 50, quick=1))) == 1
+    made: list[tuple[int, int]] = []
+    begun: list[object] = []
+    begin = sync._jobs_of_thread
+    monkeypatch.setattr(sync, "_jobs_of_thread", lambda: begun.append(None) or begin())
+
+    def call(number: int) -> None:
+        made.append((number, threading.get_ident()))
+
+    calls_in_threads(*[partial(call, number) for number in range(50)], quick=1)
+    assert [number for number, _ in made] == list(range(50))
+    assert len({thread for _, thread in made}) == len(begun) == 1
 
 
 def test_calls_that_are_not_quick_have_threads_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sync, "_QUICK", 0.0)
+    monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
     barrier = threading.Barrier(9, timeout=60)
     assert sorted(calls_in_threads(*[barrier.wait] * 9, quick=3)) == list(range(9))
+
+
+def test_call_that_is_not_quick_ends_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+    monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
+    barrier = threading.Barrier(9, timeout=60)
+    slow = partial(monkeypatch.setattr, sync, "_QUICK", 0.0)  # it is, as soon as it is over
+    outcomes = calls_in_threads(int, slow, *[barrier.wait] * 9, quick=1)
+    assert sorted(outcomes[2:]) == list(range(9))
 
 
 def test_calls_queued_behind_one_that_is_not_quick_get_threads(
@@ -110,13 +132,25 @@ def test_outcomes_come_in_order_of_the_calls_whatever_the_mix() -> None:
     assert outcomes == list(range(300))
 
 
-def test_threads_end_with_their_loop() -> None:
-    before = threading.active_count()
+@pytest.mark.parametrize("quick", [0, 1])
+def test_threads_and_loops_go_though_calls_outlive_them(quick: int) -> None:
+    before, loops, released = threading.active_count(), WeakSet[Any](), threading.Event()
+
+    async def main() -> None:
+        loops.add(asyncio.get_running_loop())
+        await asyncio.gather(*[in_thread(int) for _ in range(quick)])
+        hung = [asyncio.ensure_future(in_thread(released.wait, 60)) for _ in range(4)]
+        await asyncio.wait(hung, timeout=0.001)
+        for task in hung:
+            task.cancel()
+
     for _ in range(5):
-        barrier = threading.Barrier(4, timeout=60)
-        calls_in_threads(*[barrier.wait] * 4)
-    gc.collect()
+        asyncio.run(main())
+        calls_in_threads(*[threading.Barrier(4, timeout=60).wait] * 4)
+    released.set()
     deadline = time.monotonic() + 60
-    while threading.active_count() > before and time.monotonic() < deadline:
+    while (threading.active_count() > before or loops) and time.monotonic() < deadline:
+        gc.collect()
         time.sleep(0.01)
     assert threading.active_count() <= before
+    assert not loops

@@ -149,8 +149,8 @@ class LLMRelevancy(TextMetric):
 
         async def attempt(query_id: str) -> None:
             try:
-                query, ranking = queries[query_id], run[query_id]
-                relevance[query_id] = await self._graded(query_id, query, ranking)
+                graded = await self._graded(query_id, queries[query_id], run[query_id])
+                relevance[query_id] = graded
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 

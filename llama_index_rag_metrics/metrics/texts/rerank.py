@@ -55,7 +55,11 @@ class RerankRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         settings = settings_of(self.reranker)
-        key = cache_key("rerank", self._model, parameters=settings, query=query, text=texts)
+        names = [self.label]
+        names += [getattr(self.reranker, field, "") for field in ("model", "model_name")]
+        named = [name for name in names if name and isinstance(name, str)]
+        model = next(iter(named), type(self.reranker).__name__)
+        key = cache_key("rerank", model, parameters=settings, query=query, text=texts)
 
         async def ask(_: list[int]) -> list[list[float]]:
             return [await in_thread(self._postprocess, query, texts)]
@@ -83,10 +87,3 @@ class RerankRelevancy(TextMetric):
             absent.remove(node_id)
             scores[node_id] = float(node.score)
         return [scores.get(str(n), 0.0) for n in range(len(texts))]
-
-    @property
-    def _model(self) -> str:
-        names = [self.label]
-        names += [getattr(self.reranker, field, "") for field in ("model", "model_name")]
-        named = [name for name in names if name and isinstance(name, str)]
-        return next(iter(named), type(self.reranker).__name__)
