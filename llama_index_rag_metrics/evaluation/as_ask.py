@@ -255,8 +255,7 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
             engine.reset()
         return Answer(calls=(), notes=chat.notes)
 
-    name = type(engine).__name__
-    return Source(ask, name, engine, context="history", captures=True)
+    return Source(ask, type(engine).__name__, engine, context="history", captures=True)
 
 
 def _workflow(workflow: Workflow) -> Source:
@@ -264,7 +263,10 @@ def _workflow(workflow: Workflow) -> Source:
     context = _CONTEXTS.get(next(iter(extras), ""), "")
 
     async def ask(question: Question) -> Answer:
-        contexts = {"chat_history": question.history, "metadata": question.copied_metadata()}
+        contexts: dict[str, Any] = {
+            "chat_history": question.history,
+            "metadata": question.copied_metadata(),
+        }
         arguments = {**dict.fromkeys(names, question.query_str), **picked(contexts, extras)}
         handler: Any = workflow.run(**arguments)
         try:

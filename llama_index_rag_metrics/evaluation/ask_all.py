@@ -162,7 +162,7 @@ class _Asking:
     earlier_rankings: Mapping[Attempt, Ranking]
     journal: Journal | None
     rankings: dict[Attempt, Ranking] = field(default_factory=dict)
-    is_stopping: bool = False
+    stopping: threading.Event = field(default_factory=threading.Event)
     n_without: int = 0
     n_failed: int = 0
 
@@ -171,9 +171,6 @@ class _Asking:
         self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
         self.n_kept = len(self.earlier_rankings.keys() & set(self.attempts))
         self.has_answered = bool(self.earlier_rankings)
-
-    def stop(self) -> None:
-        self.is_stopping = True
 
     async def work(self, attempt: Attempt, bar: Any) -> None:
         ranking = self.earlier_rankings.get(attempt)
@@ -189,7 +186,9 @@ class _Asking:
         bar.update()
 
     async def attempt(self, attempt: Attempt) -> Ranking:
-        question = self.plan.question(attempt.query_id)
+        query_id, dataset = attempt.query_id, self.plan.dataset
+        metadata = dataset.metadata.get(query_id, {})
+        question = Question(dataset.queries[query_id], query_id=query_id, metadata=metadata)
         seconds = stopwatch()
         try:
             answer = await self.ask(question)
@@ -199,7 +198,7 @@ class _Asking:
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
             is_ctrl_c = is_main and isinstance(error, KeyboardInterrupt)
-            if is_ctrl_c or (self.is_stopping and isinstance(error, asyncio.CancelledError)):
+            if is_ctrl_c or (self.stopping.is_set() and isinstance(error, asyncio.CancelledError)):
                 raise
             return self.failure(question, as_exception(error), seconds())
         self.has_answered |= bool(ranking.ids)
@@ -244,7 +243,7 @@ async def ask_all(
     total, done = len(asking.attempts), asking.n_kept
     with progress_bar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
         work = partial(asking.work, bar=bar)
-        await each(asking.attempts, work, plan.at_once, asking.stop)
+        await each(asking.attempts, work, plan.at_once, asking.stopping.set)
     return Answers(asking.rankings, asking.notes)
 
 
@@ -273,7 +272,12 @@ class AnswerReader:
         if is_by_id and set(map(type, answer.items)) == {str}:
             ids = list(map(str, answer.items))
             self.labels.see(ids, zip(repeat(NODE_ID), ids))
-            return self._ranking_of_ids(ids, answer.seconds)
+            if self._searches_spans or self._counter is not None:
+                return self.ranking(as_nodes(ids), answer.seconds)
+            n, seconds, at_once = len(ids), answer.seconds, self._at_once
+            return Ranking(
+                ids, [None] * n, [""] * n, seconds, spans=[None] * n, concurrency=at_once
+            )
         nodes = answer.nodes()
         if answer.calls is None:
             ranking = self.ranking(nodes, answer.seconds)
@@ -318,14 +322,6 @@ class AnswerReader:
         for position in blank:
             [tokens[position]] = counter.count([texts[position]])
         return replace(ranking, texts=texts, tokens=tokens)
-
-    def _ranking_of_ids(self, ids: Sequence[str], seconds: float | None) -> Ranking:
-        if self._searches_spans or self._counter is not None:
-            return self.ranking(as_nodes(ids), seconds)
-        n = len(ids)
-        return Ranking(
-            ids, [None] * n, [""] * n, seconds, spans=[None] * n, concurrency=self._at_once
-        )
 
 
 def searched_span(node: BaseNode, span: Span | None, corpus: Mapping[str, str]) -> Span | None:

@@ -158,21 +158,21 @@ class CaptureEvents(BaseEventHandler):
 class CaptureSpans(BaseSpanHandler[Any]):
     """Follows spans: which is inside which, what fails, and what postprocessors do."""
 
-    def span_enter(
+    def new_span(
         self,
         id_: str,
         bound_args: Any,
         instance: Any = None,
-        parent_id: str | None = None,
+        parent_span_id: str | None = None,
         tags: Any = None,
         **_: Any,
     ) -> None:
-        _parents[id_] = parent_id
+        _parents[id_] = parent_span_id
         if isinstance(instance, BaseNodePostprocessor):
             nodes = bound_args.arguments.get("nodes") or ()
             _inputs[id_] = _node_ids(nodes), perf_counter()
 
-    def span_exit(
+    def prepare_to_exit_span(
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
         if id_ in _inputs:
@@ -183,7 +183,7 @@ class CaptureSpans(BaseSpanHandler[Any]):
                     session.postprocess(ids, result, seconds)
         _parents.pop(id_, None)
 
-    def span_drop(
+    def prepare_to_drop_span(
         self, id_: str, bound_args: Any, instance: Any = None, err: Any = None, **_: Any
     ) -> None:
         error = describe_error(err or RuntimeError("dropped"))
@@ -191,12 +191,6 @@ class CaptureSpans(BaseSpanHandler[Any]):
             session.end(id_, (), error)
         _inputs.pop(id_, None)
         _parents.pop(id_, None)
-
-    def new_span(self, *_: Any, **__: Any) -> None: ...
-
-    def prepare_to_exit_span(self, *_: Any, **__: Any) -> None: ...
-
-    def prepare_to_drop_span(self, *_: Any, **__: Any) -> None: ...
 
 
 _events, _spans = CaptureEvents(), CaptureSpans()

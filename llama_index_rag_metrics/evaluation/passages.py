@@ -22,6 +22,7 @@ from llama_index_rag_metrics.files.dataset_reading import read_corpus
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
 from llama_index_rag_metrics.rankings.span import Span, node_span
+from llama_index_rag_metrics.runtime.containers import present
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
 
@@ -33,9 +34,6 @@ PassagesLike: TypeAlias = (
 """What labels are checked against and moved to."""
 
 _EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
-_PAGE = 10_000
-_CANT_LIST = (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError)
-"""Errors of stores that can't list nodes, or lack the client for it."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +121,8 @@ def _of_texts(texts: Mapping[str, str]) -> Passages:
 class NodePlaces:
     """The places of nodes, also of such as were cut from other nodes."""
 
-    def __init__(self, nodes: Iterable[BaseNode] = ()) -> None:
-        placed = ((node.node_id, node_span(node)) for node in nodes)
-        self.spans = {item: span for item, span in placed if span is not None}
+    def __init__(self, nodes: Iterable[BaseNode]) -> None:
+        self.spans = present({node.node_id: node_span(node) for node in nodes})
 
     def of_id(self, item: str) -> Span | None:
         """The place of a node in the document that it comes from in the end."""
@@ -167,7 +164,8 @@ def _load(path: Path) -> Any:
 
 def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
     for get_nodes in (store.get_nodes, synchronous(store.aget_nodes)):
-        with suppress(*_CANT_LIST):
+        # it can't list nodes, or lacks the client for it
+        with suppress(AssertionError, AttributeError, NotImplementedError, TypeError, ValueError):
             return _all_nodes(get_nodes)
     expected = "a vector store that lists its nodes"
     remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
@@ -180,7 +178,7 @@ def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNod
         with suppress(AssertionError):
             return get_nodes(None)
         return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
-    limit = _PAGE
+    limit = 10_000
     while len(nodes := get_nodes(None, limit=limit)) >= limit:
         limit *= 2
     return nodes

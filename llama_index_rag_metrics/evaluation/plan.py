@@ -32,7 +32,7 @@ from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import WORKERS
 from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
-from .as_ask import Question, Source
+from .as_ask import Source
 
 CONTEXT = "context"  # in a journal's header: what the source is told beside the question
 
@@ -134,10 +134,6 @@ class Plan:
     def at_once(self) -> int:
         """How many questions are under way at most."""
         return max(1, min(self.workers, len(self.dataset.queries) * self.repeats))
-
-    def question(self, query_id: str) -> Question:
-        metadata = self.dataset.metadata.get(query_id, {})
-        return Question(self.dataset.queries[query_id], query_id=query_id, metadata=metadata)
 
 
 def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:

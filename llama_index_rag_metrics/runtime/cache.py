@@ -124,9 +124,7 @@ class Cache:
         Its error is raised for all who wait for these values; earlier batches stay. A value from
         the file that isn't valid is asked for again.
         """
-        positions: dict[str, int] = {}
-        for position, key in enumerate(keys):
-            positions.setdefault(key, position)
+        positions = {key: position for position, key in enumerate(keys)}
         values: dict[str, Any] = {}
         fresh = 0
         with self:

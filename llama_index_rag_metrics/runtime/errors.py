@@ -38,9 +38,6 @@ class RagMetricsError(Exception):
         UnknownMetric
     """
 
-    def __init__(self, message: object = "") -> None:
-        super().__init__(message)
-
     def __repr__(self) -> str:
         # what it was made of may hold a key; its message masks that
         return f"{type(self).__name__}({str(self)!r})"

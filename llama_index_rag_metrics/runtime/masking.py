@@ -159,7 +159,12 @@ def mask(text: str) -> str:
     >>> mask("401 from https://me:hunter22@localhost: Bearer abcdefgh12 is refused")
     '401 from https://***@localhost: Bearer *** is refused'
     """
-    for secret in sorted(_secrets(), key=len, reverse=True):
+    with _lock:
+        secrets = set(_registered)
+    for name, value in list(os.environ.items()):
+        if names_secret(name) and len(value.strip()) >= _SHORTEST_SECRET:
+            secrets.update(_spellings(value.strip()))
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     for pattern in _CREDENTIALS:
         text = pattern.sub(rf"\g<kept>{MASK}", text)
@@ -184,15 +189,6 @@ def describe_error(error: BaseException | str) -> str:
         error = f"{type(error).__name__}: {message}".removesuffix(": ")
         error = error.removeprefix("RagMetricsError: ")  # the base of all errors says nothing
     return mask_and_cut(error)
-
-
-def _secrets() -> set[str]:
-    with _lock:
-        secrets = set(_registered)
-    for name, value in list(os.environ.items()):
-        if names_secret(name) and len(value.strip()) >= _SHORTEST_SECRET:
-            secrets.update(_spellings(value.strip()))
-    return secrets
 
 
 def _spellings(secret: str) -> set[str]:

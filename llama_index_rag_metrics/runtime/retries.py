@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -46,11 +47,9 @@ def seconds_asked(error: BaseException | None) -> float | None:
         return None
     by_name = {name.lower(): value for name, value in headers.items()}
     retry_after = str(by_name.get("retry-after", ""))
-    try:  # RFC 9110, 10.2.3: a number of seconds, or a moment
+    with suppress(ValueError):  # RFC 9110, 10.2.3: a number of seconds, or a moment
         seconds = float(retry_after)
         return seconds if seconds >= 0 else None
-    except ValueError:
-        pass
     try:
         # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time
         moment = parsedate_to_datetime(retry_after.replace("-0000", "+0000"))

@@ -251,8 +251,7 @@ def _jobs_of_thread() -> Jobs:
     return jobs
 
 
-_CALLS = "rag_metrics_calls"
-"""The attribute of a loop that has its calls: these hold the loop, and go with it."""
+_CALLS = "rag_metrics_calls"  # the attribute of a loop that has its calls, which go with it
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
