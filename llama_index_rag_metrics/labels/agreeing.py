@@ -104,16 +104,15 @@ def agreement(
         raise InvalidInput("second", "none of them", expected, remedy)
     disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
     n = len(pairs)
-    grades = [pair.first for pair in pairs] + [pair.second for pair in pairs]
+    query_ids, _, our_grades, their_grades = zip(*pairs, strict=True)
     # (values,) the different grades; (n,) which of them each judge gave
-    values, numbers = np.unique(np.round(grades, 12), return_inverse=True)
+    values, numbers = np.unique(np.round(our_grades + their_grades, 12), return_inverse=True)
     if len(values) < 2:
         return Agreement(math.nan, None, None, n)
     ours, theirs = numbers[:n], numbers[n:]
     our_shares = np.bincount(ours, minlength=len(values)) / n
     their_shares = np.bincount(theirs, minlength=len(values)) / n
     chance = float(np.mean([their_shares[ours], our_shares[theirs]]))
-    query_ids = [pair.query_id for pair in pairs]
     observed = mean_interval((ours == theirs).tolist(), confidence=confidence, clusters=query_ids)
     kappa = (observed.mean - chance) / (1 - chance)
     if observed.low is None or observed.high is None:

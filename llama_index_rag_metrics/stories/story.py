@@ -281,7 +281,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         if invalid:
             decision.insert(0, model.Statement(f"{invalid}.", "alarm"))
         lead = losses_sentence(whereabouts.losses([self.system], self.metric))
-        scores, texts = dict(self), [story.text for story in self.stories]
+        scores, texts = dict(self), list(map(attrgetter("text"), self.stories))
         ids, values = list(scores), list(scores.values())
         records = model.Records({"query_id": ids, "score": values, "question": texts})
         listing = model.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
