@@ -75,8 +75,9 @@ class Asked(NamedTuple):
     @property
     def missed(self) -> list[str]:
         """The labels that weren't retrieved."""
-        missed = set(self.labels).difference(self.ids)
-        return [label for label in self.labels if label in missed]
+        labels = self.labels
+        missed = set(labels).difference(self.ids)
+        return [label for label in labels if label in missed]
 
 
 def fit_notes(

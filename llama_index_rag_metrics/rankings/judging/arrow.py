@@ -86,9 +86,11 @@ class IdLists:
             raise Irregular
         counts = _lengths(lists)
         ids = lists.filter(pl.Series(counts > 0)).explode()
-        if ids.null_count() or (ids.dtype == pl.String and (ids == "").any()):
+        flat = cls(ids, counts)
+        empty_hash = pl.Series([""]).hash()[0]
+        if ids.null_count() or (ids.dtype == pl.String and (flat.hashes == empty_hash).any()):
             raise Irregular
-        return cls(ids, counts)
+        return flat
 
     @cached_property
     def begin(self) -> IntArray:
@@ -143,7 +145,7 @@ class IdLists:
             is_copy &= self.hashes[position[1:]] == self.hashes[position[:-1]]
             pairs.append(np.array([position[1:][is_copy], position[:-1][is_copy]]))
         copy, original = np.concatenate(pairs, axis=1)
-        if not (self.ids.gather(copy) == self.ids.gather(original)).all():
+        if len(copy) and not (self.ids.gather(copy) == self.ids.gather(original)).all():
             raise Irregular
         return copy, original
 
