@@ -39,7 +39,7 @@ ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "
 _COLUMNS = (arrow.QUERY_ID, arrow.RETRIEVED, arrow.EXPECTED, arrow.GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
-_MOST_IDS = 1 << 21
+_MOST_IDS = 1 << 20
 
 
 def score_table(
@@ -188,7 +188,13 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
             raise InvalidInput("table", columns, f"a column {column}")
     names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
     selected = table.select(list(names_read))
-    return selected if is_polars else arrow.frame_of(selected)
+    frame: pl.DataFrame = selected if is_polars else arrow.frame_of(selected)
+    labels = frame[arrow.EXPECTED].dtype
+    is_list = isinstance(labels, (pl.List, pl.Array)) and labels.inner != pl.Struct
+    if labels.is_nested() and not is_list:
+        remedy = f"Write the ids as lists, and their grades as lists in a column {arrow.GRADES}."
+        raise InvalidInput(f"column {arrow.EXPECTED}", str(labels), "lists of ids", remedy)
+    return frame
 
 
 def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:

@@ -272,6 +272,18 @@ def test_values_that_cant_be_a_ranking_are_errors_of_this_package(made: Callable
         mrr(made())
 
 
+@pytest.mark.parametrize("item", ["a", "b"])
+def test_labels_of_several_fields_are_refused_whether_or_not_one_was_retrieved(item: str) -> None:
+    mapping = pa.array([[(item, 1.0)]], pa.map_(pa.string(), pa.float64()))
+    for labels in (pa.array([{item: 1}]), mapping, pa.array([[{"id": item}]])):
+        table = pa.table({"retrieved_ids": [["a"]], "expected_ids": labels})
+        for frame in (table, pl.from_arrow(table)):
+            with pytest.raises(
+                InvalidInput, match=r"column expected_ids: expected lists of ids, got"
+            ):
+                score_table(frame, "mrr")
+
+
 def test_ids_of_several_fields_are_refused_in_both_columns() -> None:
     structs = pa.array([[{"id": "b"}]])
     table = pa.table({"retrieved_ids": structs, "expected_ids": structs})
