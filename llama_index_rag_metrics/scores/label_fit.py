@@ -75,9 +75,8 @@ class Asked(NamedTuple):
     @property
     def missed(self) -> list[str]:
         """The labels that weren't retrieved."""
-        labels = self.labels
-        missed = set(labels).difference(self.ids)
-        return [label for label in labels if label in missed]
+        retrieved = set(self.ids)
+        return [label for label in self.labels if label not in retrieved]
 
 
 def fit_notes(

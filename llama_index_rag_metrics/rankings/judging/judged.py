@@ -82,16 +82,13 @@ class JudgedRankings:
     def __len__(self) -> int:
         return len(self.depth)
 
-    @cached_property
-    def _judged_query(self) -> IntArray:
-        return np.arange(len(self)).repeat(self.n_judged)
-
     def count_judgements(self, lowest: float | None) -> IntArray:
         """(queries,) how many items have this grade or more, or None: above 0."""
         if self._is_plain and (lowest is None or lowest <= 1):
             return self.n_judged
         is_counted = _reaches(self.judged_grade, lowest)
-        return np.bincount(self._judged_query[is_counted], minlength=len(self))
+        query = np.arange(len(self)).repeat(self.n_judged)
+        return np.bincount(query[is_counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
         """The hits within a cutoff, memoised."""
@@ -104,8 +101,7 @@ class JudgedRankings:
         item = (is_within & _reaches(self.item_grade, min_grade)).nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
         # weak: in a circle, the arrays would stay until the garbage collector comes
-        judged: JudgedRankings = proxy(self)
-        hits = Hits(len(self), query, rank, grade, judged, length, min_grade, item)
+        hits = Hits(len(self), query, rank, grade, proxy(self), length, min_grade, item)
         self._views[cutoff, min_grade] = hits
         return hits
 
@@ -193,8 +189,7 @@ class Ranked:
     @property
     def first(self) -> BoolArray:
         """(items,) whether the item is its query's first."""
-        is_first: BoolArray = self.ordinal == 1
-        return is_first
+        return np.asarray(self.ordinal == 1, np.bool_)
 
     def by_ordinal(self) -> Iterator[IntArray]:
         """The positions of every query's first item, then of every second item, and so on."""
@@ -260,10 +255,7 @@ class GroupHits(Ranked):
 
 
 def ordinal_of(key: IntArray, count: IntArray) -> IntArray:
-    """(items,) 1 for the first item of each ascending key, 2 for its second, and so on.
-
-    There are as many items of every key as counted.
-    """
+    """(items,) 1 for the first item of each ascending key, 2 for its second, up to its count."""
     n_before = np.add.accumulate(count) - count
     return np.arange(1, len(key) + 1) - n_before[key]
 
