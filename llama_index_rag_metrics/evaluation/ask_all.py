@@ -194,7 +194,7 @@ class _Asking:
             answer = await self.ask(question)
             if answer.seconds is None:
                 answer.seconds = seconds()
-            ranking = self.reader.read(answer)
+            ranking = self.read(question, answer)
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
             is_ctrl_c = is_main and isinstance(error, KeyboardInterrupt)
@@ -207,6 +207,15 @@ class _Asking:
         if self.journal is not None:
             self.journal.record(attempt, question, ranking)
         return ranking
+
+    def read(self, question: Question, answer: Answer) -> Ranking:
+        try:
+            return self.reader.read(answer)
+        except InvalidInput as error:
+            if error.sentence or self.has_answered:  # those that fail are counted by their words
+                raise
+            argument = f"{error.argument} of question {question.query_id!r}"
+            raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
 
     def failure(self, question: Question, error: Exception, seconds: float) -> Ranking:
         """The ranking of a question that failed; raises where the run is to end there."""

@@ -432,8 +432,10 @@ def test_empty_id_is_no_id() -> None:
     with pytest.raises(InvalidInput, match="a text that isn't empty"):
         Run({"q": ["a", ""]})
     nodes = [NodeWithScore(node=TextNode(id_="", text="a"))]
-    with pytest.raises(InvalidInput, match="a text that isn't empty"):
-        evaluate(lambda _: nodes, RetrievalDataset({"q": "?"}, {"q": ["a"]}), ["mrr"])
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]})
+    for answer, place in ((nodes, "node_id of a retrieved node"), (["a", ""], "ids")):
+        with pytest.raises(InvalidInput, match=f"{place} of question 'q': expected an id"):
+            evaluate(lambda _, items=answer: items, dataset, ["mrr"])
 
 
 def test_accuracy_of_grades_that_do_not_count_is_explained() -> None:
