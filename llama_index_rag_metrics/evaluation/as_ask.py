@@ -53,8 +53,8 @@ _LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 """Names of the question in workflows, in the order in which their start events are searched."""
 
+# what else the start event of a workflow may take, by name
 _CONTEXTS: Mapping[str, str] = {"metadata": "metadata", "chat_history": "history"}
-"""Names of what else the start event of a workflow may take."""
 
 _CANT_WAIT = re.compile(r"sync|await|event loop|different loop|not initiali[sz]ed", re.IGNORECASE)
 """What errors say of asynchronous methods that can't work, as without an asynchronous client."""
@@ -339,10 +339,9 @@ def _takes_metadata(function: Callable[..., Any]) -> bool:
     return "metadata" in parameters and "metadata" not in getattr(function, "keywords", ())
 
 
-_ADAPTERS: Mapping[type, Callable[[Any], Source]] = {
+_ADAPTERS: Mapping[type, Callable[[Any], Source]] = {  # how each kind is asked
     BaseRetriever: _retriever,
     BaseQueryEngine: _query_engine,
     BaseChatEngine: _chat_engine,
     Workflow: _workflow,
 }
-"""How each kind is asked."""

@@ -49,6 +49,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
+from llama_index_rag_metrics.scores.batches import ScoringOptions
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 from llama_index_rag_metrics.scores.notes import GRADED, depth_notes, little_in_common
 from llama_index_rag_metrics.scores.retrieval import Retrieval
@@ -76,8 +77,8 @@ _UNPLACED = (
 )
 _MOST_QUERIES = 500  # enough for a note: comparing texts takes about a millisecond a query
 
+# metric's name to query id to result, of metrics that are computed question by question
 Computed: TypeAlias = "dict[str, dict[str, RetrievalMetricResult]]"
-"""Metric's name to query id to result, of metrics that are computed question by question."""
 
 
 async def run_evaluation(source: Source, plan: Plan, *, warns: bool = True) -> EvaluationResults:
@@ -374,8 +375,8 @@ def _score(
     run: Run,
     deepest: int | None = None,
 ) -> Scores:
-    dataset = plan.dataset
-    options = replace(plan.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
+    dataset, counter = plan.dataset, plan.counter
+    options = ScoringOptions(failed=plan.failed, tokenizer=counter, tolerant=True, checks_ids=False)
     return score_with(
         metrics,
         {query_id: labels.get(query_id) for query_id in dataset.queries},

@@ -8,9 +8,12 @@ from contextlib import suppress
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
+from llama_index.core.evaluation import RetrievalEvalResult
+from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
+from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
@@ -28,12 +31,8 @@ from llama_index_rag_metrics.stories.label_view import System, metrics_of
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.story import HardQuestions
 
-if TYPE_CHECKING:
-    from llama_index.core.evaluation import RetrievalEvalResult
-    from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
-
-class EvaluationResults(Reportable, Sequence["RetrievalEvalResult"]):
+class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
     """A sequence of LlamaIndex's results, one per query, in the dataset's order.
 
     They are made when they are first asked for. A query that is left out of a metric's mean has no
@@ -78,9 +77,6 @@ class EvaluationResults(Reportable, Sequence["RetrievalEvalResult"]):
 
     @cached_property
     def _rows(self) -> list[RetrievalEvalResult]:
-        from llama_index.core.evaluation import RetrievalEvalResult
-        from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-
         rows, values = [], self._values()
         for query_id, query in self.scores.queries.items():
             ranking = self.run.get(query_id, Ranking())
@@ -98,8 +94,6 @@ class EvaluationResults(Reportable, Sequence["RetrievalEvalResult"]):
 
     def _values(self) -> dict[str, dict[str, RetrievalMetricResult]]:
         """Query id to metric to its value, those that were computed one by one with metadata."""
-        from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
-
         values: dict[str, dict[str, RetrievalMetricResult]]
         values = {query_id: {} for query_id in self.scores.queries}
         for metric in self.scores:

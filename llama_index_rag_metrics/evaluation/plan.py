@@ -95,7 +95,7 @@ class Plan:
             expected = "'node_id', 'ref_doc_id', a key of metadata, or a function of a node"
             raise InvalidInput("match_on", self.match_on, expected)
         check_min_score(self.min_score)
-        self.scoring  # noqa: B018 - refuses another way to count failures
+        ScoringOptions(failed=self.failed)  # refuses another way to count failures
         if self.timeout is not None:
             expected = "seconds above 0, or None"
             check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
@@ -104,10 +104,6 @@ class Plan:
 
     counter: TokenCounter | None = field(init=False, default=None)
     """Counts tokens; None where no metric needs them, and no tokenizer is given."""
-
-    @property
-    def scoring(self) -> ScoringOptions:
-        return ScoringOptions(failed=self.failed)
 
     @property
     def compares_ids(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -130,6 +131,29 @@ def test_outcomes_come_in_order_of_the_calls_whatever_the_mix() -> None:
         error.args[0] if isinstance(error, ValueError) else error for error in asyncio.run(main())
     ]
     assert outcomes == list(range(300))
+
+
+def test_no_call_is_lost_that_is_put_as_the_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_QUICK", 60.0)
+
+    async def main() -> None:
+        await in_thread(int)
+        for _ in range(20):
+            made = threading.Event()
+            first = asyncio.ensure_future(in_thread(made.set))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert made.wait(60)
+            time.sleep(0.001)  # its thread ends, of which the loop hasn't heard yet
+            assert await in_thread(int) == 0
+            await first
+        queued = asyncio.ensure_future(in_thread(int))
+        await asyncio.sleep(0)
+        # the watch on a queue that has ended in the meantime
+        getattr(asyncio.get_running_loop(), sync._CALLS)._watch(deque())
+        assert await asyncio.wait_for(queued, 60) == 0
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("quick", [0, 1])

@@ -122,20 +122,18 @@ class TextMetric(NamedMetric):
             raise unknown_argument(kwargs, type(self))
         aggregation = self.agg if agg is None else agg
         texts = self._checked(query, retrieved_texts, aggregation)
-        if not texts:
-            metadata: dict[str, Any] = {"agg": aggregation, "scores": []}
-            if not self.scores_nothing:
-                metadata["empty"] = True
-            return RetrievalMetricResult(score=0.0, metadata=metadata)
         distinct = list(dict.fromkeys(text for text in texts if text.strip()))
         by_text: dict[str, float] = {}
         if distinct:
             scores_of_distinct = await self.ascore(str(query), distinct)
             by_text = dict(zip(distinct, scores_of_distinct, strict=True))
-        scores = [by_text.get(text, 0.0) for text in texts]
-        low, high = self.bounds
-        score = min(max(_AGGREGATIONS[aggregation](scores), low), high)
-        metadata = {"agg": aggregation, "scores": scores}
+        score, scores = 0.0, [by_text.get(text, 0.0) for text in texts]
+        metadata: dict[str, Any] = {"agg": aggregation, "scores": scores}
+        if scores:
+            low, high = self.bounds
+            score = min(max(_AGGREGATIONS[aggregation](scores), low), high)
+        elif not self.scores_nothing:
+            metadata["empty"] = True
         return RetrievalMetricResult(score=score, metadata=metadata)
 
     compute = synchronous_method(acompute)  # type: ignore[arg-type, pydantic-field]
