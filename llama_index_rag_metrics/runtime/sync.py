@@ -335,7 +335,10 @@ async def each(
 
     tasks = [asyncio.create_task(work()) for _ in range(max(workers, 1))]
     try:
-        await asyncio.shield(asyncio.gather(*tasks))  # gather alone waits for what goes on
+        # unlike gather, it doesn't wait for what swallows a cancellation
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in ended:
+            task.result()
     finally:
         stop()
         for _ in queue:

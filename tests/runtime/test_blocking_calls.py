@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 from weakref import WeakSet
 
 import pytest
@@ -54,16 +55,15 @@ def test_quick_calls_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "_QUICK", 60.0)
     monkeypatch.setattr(sync, "_MOST_QUEUED", 60.0)
     made: list[tuple[int, int]] = []
-    begun: list[object] = []
-    begin = sync._jobs_of_thread
-    monkeypatch.setattr(sync, "_jobs_of_thread", lambda: begun.append(None) or begin())
+    begin = Mock(side_effect=sync._jobs_of_thread)
+    monkeypatch.setattr(sync, "_jobs_of_thread", begin)
 
     def call(number: int) -> None:
         made.append((number, threading.get_ident()))
 
     calls_in_threads(*[partial(call, number) for number in range(50)], quick=1)
     assert [number for number, _ in made] == list(range(50))
-    assert len({thread for _, thread in made}) == len(begun) == 1
+    assert len({thread for _, thread in made}) == begin.call_count == 1
 
 
 def test_calls_that_are_not_quick_have_threads_of_their_own(
