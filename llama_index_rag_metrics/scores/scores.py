@@ -226,15 +226,18 @@ class Scores(Reportable):
         return HardQuestions(System.of(self), metric, n)
 
     def select(self, query_ids: Iterable[str]) -> Scores:
-        """The scores of some of the queries only, with their own counts."""
-        chosen_ids = set(query_ids)
-        parts: dict[str, Any] = {}
+        """The scores of some of the queries only, with their own counts, and the notes on all."""
+        chosen_ids, parts = set(query_ids), dict[str, Any]()
         for part in ("query_ids", "empty", "no_relevant", *_BY_QUERY):
             values = getattr(self, part)
             parts[part] = [query_id for query_id in values if query_id in chosen_ids]
             if part in _BY_QUERY:
                 parts[part] = picked(values, parts[part])
         positions = [n for n, query_id in enumerate(self.query_ids) if query_id in chosen_ids]
+        if not chosen_ids.issuperset([*self.query_ids, *self.excluded]):
+            of_all = f" (of all {questions(self.counts.queries)})"
+            for part in ("notes", "label_notes"):
+                parts[part] = [note + of_all for note in getattr(self, part)]
         return self.replace(
             columns=map_values(itemgetter(positions), self.columns),
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),

@@ -174,7 +174,8 @@ class TestScores:
         assert part.query_ids == ("q1",)
         assert part.excluded == {"q4": "no_relevant"}
         assert (part.counts.queries, part.counts.failed, part.counts.empty) == (2, 0, 0)
-        assert part.notes == ("a note",)
+        assert part.notes == ("a note (of all 5 questions)",)
+        assert SCORES.select(["q1", "q2", "q3", "q4", "q5"]).notes == ("a note",)
 
     def test_slices_by_metadata(self) -> None:
         slices = SCORES.slices("lang")
