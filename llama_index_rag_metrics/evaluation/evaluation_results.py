@@ -240,6 +240,8 @@ def results_report(reported: Mapping[str, Reported], **options: Any) -> Report:
 def _html_of_dict(values: Mapping[Any, Any]) -> str | None:
     """The report of a dict of results, side by side; None of any other dict."""
     kinds = (EvaluationResults, Scores)
+    if isinstance(values, Reportable):  # the stages of a pipeline say more
+        return values._repr_html_()
     if not values or not all(isinstance(value, kinds) for value in values.values()):
         return None
     from llama_index_rag_metrics.report.html import fragment

@@ -30,12 +30,9 @@ def _blocks(report: Report) -> Iterator[str]:
         yield escape_markdown(table.text)
     yield "\n".join(_bullets("", report.notes))
     for listing in report.listings:
-        blocks = [
-            escape_markdown(listing.lead),
-            escape_markdown(listing.legend),
-            "\n".join(_listed(listing)),
-        ]
-        yield _folded(listing.title, "\n\n".join(filter(None, blocks)))
+        remarks = map(escape_markdown, (listing.lead, listing.legend))
+        blocks = filter(None, [*remarks, "\n".join(_listed(listing))])
+        yield _folded(listing.title, "\n\n".join(blocks))
     if report.failures:
         rows = [map(escape_markdown, (failure.system, failure.text)) for failure in report.failures]
         lines = _pipes(("system", "error"), ("---", "---"), *rows)

@@ -187,7 +187,7 @@ class Failure(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.error} ({join_first(self.query_ids, 3)})"
+        return f"{self.error} ({join_first(list(dict.fromkeys(self.query_ids)), 3)})"
 
 
 @dataclass(frozen=True, slots=True)

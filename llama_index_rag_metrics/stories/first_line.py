@@ -11,6 +11,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Cell, Statement, Tone
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.score_rankings import runs_of
@@ -139,11 +140,9 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
     scores, n_queries = system.scores, system.scores.counts.queries
     if scores.failed:
-        counting: list[float] = []
-        answered: list[float] = []
-        for query_id, value in system.by_query(metric).items():
-            values = counting if query_id in scores.failed else answered
-            values.append(value)
+        values = system.by_query(metric)
+        counting = list(picked(values, scores.failed).values())
+        answered = [value for name, value in values.items() if name not in scores.failed]
         fate = "left out"
         if any(counting):
             fate = "counted as empty rankings"

@@ -212,12 +212,9 @@ def failures(systems: Sequence[System]) -> list[model.Failure]:
         for scores in system.scores.repeats or [system.scores]:
             for query_id, error in scores.failed.items():
                 query_ids[system.name, error].append(query_id)
-    errors, failed = sorted(query_ids, key=lambda error: -len(query_ids[error])), []
-    for name, error in errors[:_MOST_ERRORS]:
-        failed.append(model.Failure(name, error, query_ids[name, error]))
-    rare_ids: list[str] = []
-    for name, error in errors[_MOST_ERRORS:]:
-        rare_ids += query_ids[name, error]
+    errors = sorted(query_ids, key=lambda error: -len(query_ids[error]))
+    failed = [model.Failure(*error, query_ids[error]) for error in errors[:_MOST_ERRORS]]
+    rare_ids = list(chain.from_iterable(map(query_ids.__getitem__, errors[_MOST_ERRORS:])))
     if rare_ids:
         failed.append(model.Failure("", "other errors", rare_ids))
     return failed

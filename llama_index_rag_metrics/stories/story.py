@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from statistics import fmean
 
@@ -39,6 +40,7 @@ _NOT_ASKED = "Nobody asked this question."
 _WORSE = "Where {system} is worse than {baseline} on {metric}: {n}"
 _PAGE = 'The page has every question: to_html("report.html"), or --html.'
 _LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
+_OTHER_TEXT = ", with another text: “{text}”"
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -73,12 +75,9 @@ def query_answers(
 
 def _short_names(question: QuestionView) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
-    ids: list[str] = []
-    for need in question.needs:
-        ids += need.ids
-    for answer in question.answers:
-        ids += answer.ranking.ids if answer.ranking else ()
-    return short_ids(ids)
+    ids = [need.ids for need in question.needs]
+    ids += [list(answer.ranking.ids) for answer in question.answers if answer.ranking]
+    return short_ids(chain.from_iterable(ids))
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
@@ -121,6 +120,9 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
         manner += f" as {item}"
     if place.search is not None:
         manner += f" by search {place.search}"
+    other_text = need.other_text(answer.texts.get(place.item) or "")
+    if other_text:
+        manner += _OTHER_TEXT.format(text=other_text)
     cutoff = answer.view.k or answer.view.budget or 0
     fields = {**place._asdict(), "name": item, "stage": one_line(place.stage), "manner": manner}
     words = _WORDS.get(place.loss, place.loss).format(cutoff=cutoff, **fields)
@@ -146,14 +148,11 @@ def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> mo
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     """How much of what came is relevant, whether any was new, and what was searched for."""
-    n_hits, is_new = 0, False
-    for item in call.ids:
-        if answer.is_hit(item):
-            n_hits += 1
-            for label in answer.labels[item]:
-                is_new = is_new or answer.places.get(label, whereabouts.NOWHERE).search == number
-    outcome = f"{counted(len(call.ids), 'passage', 'passages')}, {n_hits or 'none'} relevant"
-    if n_hits and not is_new:
+    hits = list(filter(answer.is_hit, call.ids))
+    labels = set(chain.from_iterable(map(answer.labels.__getitem__, hits)))
+    new_labels = [label for label, place in answer.places.items() if place.search == number]
+    outcome = f"{counted(len(call.ids), 'passage', 'passages')}, {len(hits) or 'none'} relevant"
+    if hits and labels.isdisjoint(new_labels):
         outcome += ", none new"
     if call.error is not None:
         outcome = f"failed ({truncated(one_line(call.error))})"
@@ -221,9 +220,14 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryA
 def stories_of(
     query_ids: Iterable[str], systems: Sequence[System], metric: str, *, stages: bool = False
 ) -> Iterator[model.QueryAnswers]:
+    """Each question's story; of one system that was asked several times, what every run lost."""
     columns = columns_of(systems, metric)
     for query_id in query_ids:
-        yield query_answers(query_id, systems, metric, columns, stages=stages)
+        story = query_answers(query_id, systems, metric, columns, stages=stages)
+        if len(systems) == 1 and systems[0].repeats:
+            runs = query_answers(query_id, systems[0].repeats, metric)
+            story = story._replace(wanted=runs.wanted, why=runs.why, summary=runs.summary)
+        yield story
 
 
 def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> model.Listing:

@@ -9,11 +9,13 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
+from llama_index_rag_metrics.rankings.matching.likeness import same_text
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.model import MOST_ABREAST
-from llama_index_rag_metrics.report.text import by_holder, sentence
+from llama_index_rag_metrics.report.text import by_holder, difference, sentence
 from llama_index_rag_metrics.runtime.containers import picked
 
 from .label_view import Item, LabelView, System, columns_of
@@ -184,6 +186,15 @@ class Need(NamedTuple):
     @property
     def ids(self) -> list[str]:
         return [item.id for item in self.items]
+
+    def other_text(self, text: str) -> str:
+        """What a text has instead of the wanted ones; "" if it has one, or one isn't known."""
+        words = ""
+        for item in self.items:
+            if not item.text or isinstance(item.passage, Span) or same_text(text, item.text):
+                return ""
+            words = difference(item.text, text)[1]
+        return words
 
 
 class QuestionView:

@@ -25,6 +25,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics.decisions.stages import LostPassage
+from llama_index_rag_metrics.evaluation.evaluation_results import _html_of_dict
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RetrievalFailed
 
@@ -238,12 +239,12 @@ def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.M
     )
     text = to_text(stages.report(), width=100)
     assert str(stages) == text
+    assert _html_of_dict(stages) == stages._repr_html_()  # a notebook takes them for a dict
     assert columns_of(text)["recall@3"] == ["1.00", "0.83", "0.83"]
     # of the four relevant passages, cutoff drops c of q1
     flow = text[text.index("Relevant passages by stage") :]
-    assert lines(flow, "retriever")[1:3] == ["4", "0"]
-    assert lines(flow, "cutoff")[1:3] == ["3", "1"]
-    assert lines(flow, "rerank")[1:3] == ["3", "0"]
+    kept_and_lost = [lines(flow, stage)[1:3] for stage in ("retriever", "cutoff", "rerank")]
+    assert kept_and_lost == [["4", "0"], ["3", "1"], ["3", "0"]]
     assert "1 of 4 relevant passages lost: 1 dropped by cutoff." in text
     assert "Lost at cutoff: 1" in text
     assert "c [1] “text of c”: dropped by cutoff (was 3)" in text

@@ -100,8 +100,6 @@ def test_losses_are_pairs_and_more(of_moons: EvaluationResults) -> None:
     worst = of_moons.worst("recall@5")
     # one of the two relevant passages of q1, the only one of q2
     assert worst == [("q1", 0.5), ("q2", 1.0)]
-    for query_id, score in worst[:1]:
-        assert (query_id, score) == ("q1", 0.5)
     assert worst.to_pandas().columns.tolist() == ["query_id", "score", "question"]
     with pytest.raises(InvalidInput, match="a metric that was scored: recall@5"):
         of_moons.worst("recall@6")
@@ -116,7 +114,7 @@ def test_losses_print_question_wanted_and_got(of_moons: EvaluationResults) -> No
         expected = "relevant enceladus [2] Enceladus has geysers. never retrieved triton [1]"
         why = "1 of 2 relevant passages was never retrieved."
         assert f"q1 Which moon has geysers? {why} {expected}" in text
-        assert "rank 2 bm25 0.50 1. io text of io 2. triton [1]" in text
+        assert "rank 2, with another text: “text of triton” bm25 0.50 1. io text of io 2." in text
     # two of q1 and one of q2 are relevant
     assert "1 of 3 relevant passages was never retrieved." in str(worst)
     assert repr(worst).startswith(" Lowest recall@5\n 1 of 2 questions, lowest recall@5 first.")

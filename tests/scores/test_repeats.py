@@ -172,9 +172,11 @@ class TestReport:
         queries = never.report().queries
         assert queries is not None
         stories = queries().stories
-        assert [*chain(*(story.why for story in stories))] == [
-            "The relevant passage was never retrieved."  # of all runs, by none of their names
-        ]
+        whys = [*chain(*(story.why for story in stories))]
+        assert whys == ["The relevant passage was never retrieved."]  # of all runs
+        found = score_rankings({"q1": ["a"]}, Run(repeats=[Run({"q1": ["x"]}), asked[0]]), "mrr")
+        (story,) = found.worst(n=1).stories
+        assert story.wanted[0].where == "run 1: never retrieved; run 2: rank 1"
         never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2), "mrr")
         assert "1 of 2 got no passages" in " ".join(str(never).split())
         once = " ".join(str(score_rankings(labels, asked[0], "mrr")).split())
