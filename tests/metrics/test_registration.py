@@ -27,7 +27,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 REGISTRY: dict[str, Any] = core.METRIC_REGISTRY
 
@@ -57,6 +57,19 @@ class TestImport:
             "f1@5": pytest.approx(2 / 7),  # P 1/5, R 1/2: 2(1/10) / (7/10)
             "granular_hit_rate": 0.5,  # 1 of R = 2
         }
+
+    def test_questions_in_a_row_that_find_nothing_warn_once(self) -> None:
+        MRR().compute("?", ["a"], ["a"])  # whatever was asked before, a row begins behind it
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for number in range(19):
+                evaluate(["recall", "ndcg@10"], [f"doc-{number}"], [str(number)])
+            MRR().compute("?", ["a"], ["b", "a"])
+            for number in range(30):
+                evaluate(["recall", "ndcg@10"], [f"doc-{number}"], [str(number)])
+        [message] = [str(row.message) for row in caught if row.category is LabelWarning]
+        assert "20 questions in a row" in message
+        assert "A label is 'doc-19', a retrieved id '19'" in message
 
     def test_names_that_are_usual_are_there(self) -> None:
         for name in set(NAMES) - {"accuracy"}:

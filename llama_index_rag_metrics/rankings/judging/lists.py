@@ -13,7 +13,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, ranked_ids
 from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, picked
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, warn
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, token_counts
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
@@ -128,6 +128,13 @@ def _fill(grades: list[float], n: int) -> FloatArray:
     return filled
 
 
+_MISSES = 20
+_STRANGE = (
+    "nothing labelled was retrieved for {n} questions in a row: do labels and retriever use the "
+    "same ids? A label is {label!r}, a retrieved id {retrieved!r}"
+)
+_misses = [0]  # how many queries in a row found nothing, of those that are judged one by one
+
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 """The last labels and ids, and what came of them: of one query, whose metrics ask one by one."""
 
@@ -151,6 +158,11 @@ def judge_one(
     if last_judged is not None and is_of_kind and ids == last_ids and labels == last_labels:
         return last_judged
     judged = judge([labels], [ids])
+    if judged.depth[0] and labels:
+        _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
+        if _misses[0] == _MISSES:  # an evaluator that asks metrics one by one shows no notes
+            label, retrieved = next(iter(as_relevance(labels))), ids[0]
+            warn(LabelWarning(_STRANGE.format(n=_MISSES, label=label, retrieved=retrieved)))
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
     elif labels is not None and not len(judged.groups.query):  # a list in a list may change
