@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from random import Random
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages
 from llama_index_rag_metrics.runtime import sync
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 
@@ -154,6 +157,30 @@ def test_no_call_is_lost_that_is_put_as_the_queue_changes(monkeypatch: pytest.Mo
         assert await asyncio.wait_for(queued, 60) == 0
 
     asyncio.run(main())
+
+
+def test_errors_contexts_and_calls_that_nobody_waits_for_trouble_no_loop() -> None:
+    name = ContextVar("name", default="")
+    problems: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: problems.append(context)
+        )
+        released = threading.Event()
+        hung = asyncio.ensure_future(in_thread(released.wait, 60))
+        await asyncio.sleep(0)
+        hung.cancel()
+        released.set()
+        for function in (sys.exit, partial(next, iter(()))):  # would end more than the call
+            with pytest.raises(RagMetricsError):
+                await in_thread(function)
+        name.set("moons")
+        assert await in_thread(name.get) == "moons"
+        await in_thread(time.sleep, 0.05)
+
+    asyncio.run(main())
+    assert problems == []
 
 
 @pytest.mark.parametrize("quick", [0, 1])
