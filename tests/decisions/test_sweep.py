@@ -141,8 +141,6 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     )
     assert swept.report().decision[0].tone == "open"
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
-    again = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
-    assert again.recommended is again["share=9, top_k=1"]
 
 
 @pytest.mark.parametrize(
@@ -221,10 +219,6 @@ def test_metric_without_a_scale_recommends_only_the_best() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
     assert swept.tolerance == 0
     assert swept.decision.startswith("Keep share=9, top_k=1: it has the best mean on dcg@3")
-    scores = {"a": ([1.0, 0.0] * 30, 9, 0.1), "b": ([1.0] * 31 + [0.0] * 29, 9, 0.1)}
-    assert made_sweep(scores, tolerance=0).decision.startswith(
-        "Not enough questions to choose one of 2 configurations on ndcg: "
-    )
     wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
 

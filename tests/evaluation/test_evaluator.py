@@ -263,16 +263,6 @@ def test_text_metric_says_that_it_got_fewer_passages_than_it_reads() -> None:
     ]
 
 
-def test_progress_is_on_stderr(
-    dataset: RetrievalDataset, capsys: pytest.CaptureFixture[str]
-) -> None:
-    evaluate(Scripted(SCRIPT), dataset, ["mrr"], name="scripted", show_progress=True)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "scripted" in shown.err
-    assert "4/4" in shown.err
-
-
 def retrieve(query: str) -> list[str]:
     return ["d1"]
 

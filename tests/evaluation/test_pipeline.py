@@ -21,8 +21,6 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
-from llama_index_rag_metrics.metrics import metric_names
-from llama_index_rag_metrics.metrics.base import BinaryMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
@@ -146,14 +144,6 @@ def test_raise_on_error_leaves_no_task_behind() -> None:
 class TestNothingIsLost:
     """What is wrong is found before anything is asked, or costs no more than its own value."""
 
-    class Explodes(BinaryMetric):
-        """A metric with a mistake."""
-
-        name = "explodes"
-
-        def score(self, hits: Any) -> Any:
-            raise ZeroDivisionError("a mistake")
-
     def test_copies_count_for_no_metric(self) -> None:
         # a, a and b are a and b: 1 word and 4, 2.5 on average; of one file all chunks: 1, 1 and 4
         words = {"a": "one", "b": "these are four words"}
@@ -164,13 +154,6 @@ class TestNothingIsLost:
             dataset = RetrievalDataset({"q": "?"}, {"q": [label]})
             results = evaluate(lambda _: nodes, dataset, [counted], match_on=match_on)
             assert list(results.scores.means.values()) == [mean]
-
-    def test_metric_with_a_mistake_has_no_value(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(metric_names, "METRICS", dict(metric_names.METRICS))
-        results = evaluate(lambda query: ["d"], DATASET, [self.Explodes(), "mrr"])
-        assert results.scores.means["mrr"] == 1
-        assert results.scores.n("explodes") == 0
-        assert "explodes has no value: ZeroDivisionError: a mistake" in results.scores.notes
 
     def test_grade_that_a_metric_refuses(self) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 3}})

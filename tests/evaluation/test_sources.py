@@ -209,18 +209,12 @@ def test_labels_under_another_name_are_pointed_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("postprocessors", "words"),
-    [
-        (
-            Postprocessor(function=list),
-            "expected a list of LlamaIndex's postprocessors, got <class",
-        ),
-        ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
-    ],
+    ("given", "kind"), [(Postprocessor(function=list), "<class"), ([print], "<class 'builtin_")]
 )
-def test_value_that_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> None:
+def test_value_that_is_no_list_of_postprocessors(given: Any, kind: str) -> None:
+    words = f"expected a list of LlamaIndex's postprocessors, got {kind}"
     with pytest.raises(InvalidInput, match=words):
-        evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=postprocessors)
+        evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=given)
 
 
 def searched(question: str, client: list[str], k: int) -> list[str]:

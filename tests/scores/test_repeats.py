@@ -61,6 +61,8 @@ def test_every_run_is_in_the_file() -> None:
         assert kept.retrieval.run == Run(repeats=times)
         assert kept.retrieval.run.mean_tokens == 6
         assert str(kept) == str(scores)
+        assert kept == scores
+    assert scores != scores.replace(repeats=scores.repeats[::-1])
 
 
 def test_unit_of_intervals_and_tests_is_the_question() -> None:
@@ -113,29 +115,13 @@ def test_failures_of_some_runs_count_in_the_mean_and_are_told() -> None:
         assert_retrieval(scores, "failed <= 1")
 
 
-def test_question_without_an_answer_is_left_out_of_every_run() -> None:
-    run = Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2)
-    scores = score_rankings({"q1": ["a"], "q2": {"a": 0}}, run, ["mrr"])
-    assert dict(scores.excluded) == {"q2": "no_relevant"}
-    assert (scores.counts.queries, scores.counts.scored) == (2, 1)
-
-
-class TestScores:
-    @pytest.fixture
-    def scores(self) -> Scores:
-        return score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "hit_rate@3"])
-
-    def test_json_and_pickle(self, scores: Scores) -> None:
-        assert Scores.from_json(scores.to_json()) == scores
-        assert pickle.loads(pickle.dumps(scores)) == scores
-        assert scores != scores.replace(repeats=scores.repeats[::-1])
-
-    def test_choice_of_questions_keeps_their_runs(self, scores: Scores) -> None:
-        few = scores.select(["q1", "q29"])
-        assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
-        assert few.by_query("mrr") == {
-            query_id: scores.by_query("mrr")[query_id] for query_id in ("q1", "q29")
-        }
+def test_choice_of_questions_keeps_their_runs() -> None:
+    scores = score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "hit_rate@3"])
+    few = scores.select(["q1", "q29"])
+    assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
+    assert few.by_query("mrr") == {
+        query_id: scores.by_query("mrr")[query_id] for query_id in ("q1", "q29")
+    }
 
 
 class TestReport:
@@ -214,6 +200,7 @@ def test_questions_without_an_answer_are_apart_in_every_run() -> None:
     assert dict(scores.excluded) == {"q2": "no_relevant"}
     assert scores.unanswerable == ("q2",)
     assert (scores.counts.scored, scores.counts.no_relevant, scores.empty) == (1, 1, ())
+    assert scores.counts.queries == 2
     assert scores.counts.empty == 1  # in any run
 
 

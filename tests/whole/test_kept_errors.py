@@ -136,7 +136,8 @@ def test_errors_of_a_table(tmp_path: Path) -> None:
 
 def test_error_of_a_metric() -> None:
     scores = evaluate(lambda query: ["a"], DATASET, [Refused(), "recall"]).scores
-    assert any("no value: ConnectionError: 401" in note for note in scores.notes)
+    assert any("mrr has no value: ConnectionError: 401" in note for note in scores.notes)
+    assert (scores.n("mrr"), scores.means["recall"]) == (0, 1)
     assert KEY not in scores.to_json()
 
 

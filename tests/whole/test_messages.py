@@ -15,11 +15,9 @@ from llama_index_rag_metrics import (
     RetrieverEvaluator,
     evaluate,
     generate_question_context_pairs,
-    metric,
     register,
     score_rankings,
 )
-from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 pytestmark = pytest.mark.servers
@@ -34,12 +32,10 @@ def retrieve(query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("call", "wording"),
     [
-        (lambda: metrics([NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: register({"my": NDCG}), "a metric class, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (lambda: NDCG(k=0), "ndcg: k must be greater than 0, got 0."),
-        (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
         (lambda: setattr(NDCG(k=5), "k", 0), "Instance is frozen"),
     ],
 )

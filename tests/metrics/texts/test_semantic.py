@@ -236,22 +236,3 @@ class TestBM25:
     def test_corpus_with_what_is_no_text_names_it(self, corpus: Any, message: str) -> None:
         with pytest.raises(InvalidInput, match=message):
             BM25Similarity(corpus=corpus)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Don't shout, ＡＢＣ１２!", ["don", "t", "shout", "abc12"]),
-        ("東京都 tower", ["東京", "京都", "tower"]),
-        ("猫", ["猫"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("naïve cafe\u0301", ["naïve", "café"]),
-        ("__ -- !", []),
-        (
-            "a soft hy\u00adphen, 5\u00a0€ + 3\u200bpence ✈\ufe0f",
-            ["a", "soft", "hyphen", "5", "3", "pence"],
-        ),
-    ],
-)
-def test_words(text: str, expected: list[str]) -> None:
-    assert list(words(text)) == expected

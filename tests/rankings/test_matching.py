@@ -1,13 +1,25 @@
-"""Matching by text: what is recognised, in every script, and the convention that ranks it."""
+"""Matching by text and by place: what is recognised, in every script, and how it is ranked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llama_index.core import Document, StorageContext
+from llama_index.core.node_parser import (
+    HierarchicalNodeParser,
+    SentenceSplitter,
+    get_leaf_nodes,
+    get_root_nodes,
+)
+from llama_index.core.retrievers import AutoMergingRetriever
+from llama_index.core.schema import BaseNode, NodeWithScore
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from support.examples import examples
+from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
     NDCG,
@@ -17,11 +29,15 @@ from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
     Run,
+    Span,
+    evaluate,
     match_run,
 )
+from llama_index_rag_metrics.evaluation.passages import NodePlaces
 from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, letters, likeness, words
 from llama_index_rag_metrics.rankings.matching.matched import Expected, as_matcher
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.rankings.span import node_span
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 
 def match(
@@ -47,6 +63,7 @@ PASSAGES = {
     "korean": "엔셀라두스의 남극 부근에는 긴 균열이 있어 수증기와 얼음 알갱이를 우주로 내뿜는다.",
     "thai": "ดวงจันทร์เอนเซลาดัสมีรอยแยกยาวใกล้ขั้วใต้ซึ่งพ่นไอน้ำและน้ำแข็งออกสู่อวกาศ",
 }
+
 OTHERS = {
     "english": "Titan has a thick orange atmosphere and lakes of liquid methane on its surface.",
     "chinese": "土卫六拥有浓厚的橙色大气层，表面还有液态甲烷形成的湖泊。",
@@ -54,6 +71,7 @@ OTHERS = {
     "korean": "타이탄은 짙은 주황색 대기로 덮여 있으며 표면에는 액체 메탄 호수가 펼쳐져 있다.",
     "thai": "ไททันมีชั้นบรรยากาศสีส้มหนาทึบและมีทะเลสาบมีเทนเหลวอยู่บนพื้นผิวของมัน",
 }
+
 each_script = pytest.mark.parametrize("script", list(PASSAGES))
 
 
@@ -83,12 +101,26 @@ class TestNormalisation:
         assert letters(" ?! ") == "?!"
         assert letters(" \n") == ""
 
-    def test_words(self) -> None:
-        assert words("The Kiln's keys") == ("the", "kiln", "s", "keys")
-        assert words("東京") == ("東京",)
-        assert words("水とice") == ("水と", "ice")
-        assert words("เกาะ") == ("เก", "กา", "าะ")
-        assert words("水") == ("水",)
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't shout, ＡＢＣ１２!", ["don", "t", "shout", "abc12"]),
+        ("東京都 tower", ["東京", "京都", "tower"]),
+        ("水とice", ["水と", "ice"]),
+        ("猫", ["猫"]),
+        ("เกาะ", ["เก", "กา", "าะ"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("naïve cafe\u0301", ["naïve", "café"]),
+        ("__ -- !", []),
+        (
+            "a soft hy\u00adphen, 5\u00a0€ + 3\u200bpence ✈\ufe0f",
+            ["a", "soft", "hyphen", "5", "3", "pence"],
+        ),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert list(words(text)) == expected
 
 
 @each_script
@@ -131,7 +163,9 @@ def test_blank_texts_match_nothing() -> None:
 
 
 characters = st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S", "Zs"])
+
 some_words = st.sampled_from(["the", "moon", "has", "water", "土星", "の", "衛星", "น้ำ", "달에"])
+
 texts = st.text(characters, max_size=60) | st.lists(some_words, max_size=12).map(" ".join)
 
 
@@ -224,3 +258,160 @@ def test_value_that_is_no_matcher(matcher: Any) -> None:
     with pytest.raises(InvalidInput, match="matcher: expected 'id', 'text', 'span', or a function"):
         as_matcher(matcher)
     assert as_matcher("id") is as_matcher(None) is None
+
+
+SENTENCES = [
+    f"Sentence number {number} is about the moon called {moon}."
+    for number, moon in enumerate(["Io", "Europa", "Titan", "Rhea", "Dione", "Mimas", "Ariel"] * 4)
+]
+
+MOONS = Document(doc_id="moons", text=" ".join(SENTENCES))
+
+SHELF = Document(doc_id="shelf", text="สวัสดี ดวงจันทร์ " + " ".join(SENTENCES[::-1]))
+
+
+def splitter(chunk_size: int) -> SentenceSplitter:
+    """Words as tokens, full stops as ends of sentences: nothing is fetched, whatever the core."""
+    return SentenceSplitter(
+        chunk_size=chunk_size,
+        chunk_overlap=0,
+        include_metadata=False,
+        tokenizer=str.split,
+        chunking_tokenizer_fn=lambda text: text.replace(". ", ". \0").split("\0"),
+    )
+
+
+def hierarchy(sizes: Iterable[int] = (80, 40, 20)) -> list[BaseNode]:
+    parsers = {f"size {size}": splitter(size) for size in sizes}
+    parser = HierarchicalNodeParser(node_parser_ids=list(parsers), node_parser_map=parsers)
+    return parser.get_nodes_from_documents([MOONS, SHELF])
+
+
+class TestNodes:
+    def test_chunk_a_document_and_a_node_without_a_place(self) -> None:
+        first, second, *_ = splitter(20).get_nodes_from_documents([MOONS])
+        assert node_span(first) == Span("moons", 0, len(first.get_content()))
+        assert node_span(second).start > len(first.get_content())  # type: ignore[union-attr]
+        assert node_span(MOONS) == Span("moons", 0, len(MOONS.text))
+        assert node_span(node("n", document="moons").node) is None
+
+    def test_nodes_of_a_hierarchy_are_followed_to_the_document(self) -> None:
+        nodes = hierarchy()
+        texts = {"moons": MOONS.text, "shelf": SHELF.text}
+        places = NodePlaces(nodes)
+        assert {node_span(leaf).source for leaf in get_leaf_nodes(nodes)} & set(texts) == set()  # type: ignore[union-attr]
+        for leaf in nodes:
+            place = places.of_id(leaf.node_id)
+            assert place is not None
+            assert texts[place.source][place.start : place.end] == leaf.get_content()
+
+
+class TestMatching:
+    def match(self, wanted: Span, retrieved: list[Span | None]) -> list[list[str]]:
+        labels = Relevance(["w"], spans={"w": wanted})
+        dataset = RetrievalDataset({"q": "?"}, {"q": labels})
+        ids = [f"n{number}" for number in range(len(retrieved))]
+        return match_run(Run({"q": Ranking(ids, spans=retrieved)}), dataset, "span").stands_for["q"]
+
+    def test_half_of_the_expected_span_decides(self) -> None:
+        retrieved = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
+        found = self.match(Span("a", 100, 200), [*retrieved, None])
+        assert found == [["w"], ["n1"], ["n2"], ["w"], ["n4"]]
+
+    @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6))
+    @examples(100)
+    def test_characters_as_sets(self, edges: list[tuple[int, int]]) -> None:
+        wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
+        characters = set(range(wanted.start, wanted.end))
+        shares = [
+            len(characters & set(range(span.start, span.end))) / len(characters)
+            for span in retrieved
+        ]
+        found = [names == ["w"] for names in self.match(wanted, [*retrieved])]
+        assert found == [share >= 0.5 for share in shares]
+
+
+class TestEvaluator:
+    def dataset(self, **parts: Any) -> RetrievalDataset:
+        return RetrievalDataset(queries={"q": "?"}, relevance={"q": ["p1", "p2"]}, **parts)
+
+    def chunks(self) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(node=chunk) for chunk in splitter(30).get_nodes_from_documents([MOONS])
+        ]
+
+    def test_spans_of_the_labels(self) -> None:
+        chunks = self.chunks()
+        middle = node_span(chunks[1].node)
+        spans = {"p1": ("moons", middle.start + 5, middle.start + 50), "p2": ("shelf", 0, 9)}  # type: ignore[union-attr]
+        labels = Relevance(["p1", "p2"], spans=spans)
+        dataset = RetrievalDataset({"q": "?"}, {"q": labels})
+        results = evaluate(Scripted({"?": chunks}), dataset, ["mrr", "recall"], matcher="span")
+        assert results.scores.means == {"mrr": 0.5, "recall": 0.5}
+        matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
+        assert matched.stands_for["q"][1] == ["p1"]
+        assert list(results.run["q"].ids) == [chunk.node.node_id for chunk in chunks]
+        assert results.run["q"].spans == [node_span(chunk.node) for chunk in chunks]
+
+    def test_spans_of_the_dataset(self) -> None:
+        place = {"ref_doc_id": "moons", "start_char_idx": 0, "end_char_idx": 40}
+        dataset = self.dataset(
+            corpus={"p1": SENTENCES[0], "p2": SENTENCES[1]}, document_metadata={"p1": place}
+        )
+        results = evaluate(Scripted({"?": self.chunks()}), dataset, ["recall"], matcher="span")
+        assert results.scores.means["recall"] == 0.5
+        said = "1 of 2 relevant passages have no span, so span can't find them"
+        assert said in results.scores.notes
+
+    def test_spans_that_nobody_has_are_an_error_before_anything_is_asked(self) -> None:
+        retriever = Scripted({"?": self.chunks()})
+        with pytest.raises(InvalidInput, match="Give labels that have places"):
+            evaluate(retriever, self.dataset(), ["recall"], matcher="span")
+        assert retriever.asked == []
+
+    def test_spans_survive_the_journal(self, tmp_path: Path) -> None:
+        retriever = Scripted({"?": [*self.chunks(), node("x", document="moons")]})
+        spans = {"p1": ("moons", 0, 40), "p2": ("moons", 300, 340)}
+        dataset = RetrievalDataset({"q": "?"}, {"q": Relevance(list(spans), spans=spans)})
+        first, again = (
+            evaluate(
+                retriever, dataset, ["ndcg"], matcher="span", journal=tmp_path / "journal.jsonl"
+            )
+            for _ in range(2)
+        )
+        assert retriever.asked == ["?"]
+        assert again.run == first.run
+        assert again.run["q"].spans[-1] is None  # type: ignore[index]
+        assert again.scores.means == first.scores.means
+
+
+def test_auto_merging_scores_by_text_what_it_loses_by_id() -> None:
+    nodes = hierarchy((80, 20))
+    leaves = get_leaf_nodes(nodes)
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(nodes)
+    # three leaves of one parent are retrieved, and the parent takes their place
+    parent = get_root_nodes(nodes)[0]
+    children = [child.node_id for child in parent.child_nodes]  # type: ignore[union-attr]
+    retrieved = [
+        NodeWithScore(node=leaf, score=1.0) for leaf in leaves if leaf.node_id in children[:3]
+    ]
+    assert len(retrieved) / len(children) > 0.5
+    merging = AutoMergingRetriever(
+        Scripted({"?": retrieved}),  # type: ignore[arg-type]
+        StorageContext.from_defaults(docstore=docstore),
+    )
+    dataset = RetrievalDataset(
+        queries={"q": "?"},
+        relevance={"q": children[:2]},
+        corpus={leaf.node_id: leaf.get_content() for leaf in leaves},
+    )
+    by_leaf = evaluate(Scripted({"?": retrieved}), dataset, ["recall"])
+    assert by_leaf.scores.means["recall"] == 1
+    with pytest.warns(LabelWarning, match="relevant passages came under other ids"):
+        by_id = evaluate(merging, dataset, ["recall"])
+    assert by_id.scores.means["recall"] == 0
+    results = evaluate(merging, dataset, ["recall", "mrr", "precision"], matcher="text")
+    assert list(results.run["q"].ids) == [parent.node_id]
+    # the parent covers both leaves, at ranks 1 and 2
+    assert results.scores.means == {"recall": 1, "mrr": 1, "precision": 1}
