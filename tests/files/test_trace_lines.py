@@ -1,79 +1,12 @@
-"""Lines of OTLP/JSON with something odd in them, and conversations in traces."""
+"""Lines that ConsoleSpanExporter prints, and conversations in traces."""
 
-import copy
-import json
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from support.examples import examples
 from support.telemetry import request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import RetrievalDataset, read_traces, score_rankings
-from llama_index_rag_metrics.runtime.errors import FileFormatError
-
-EVENTS = [
-    {"name": "RetrievalStartEvent", "attributes": [{"key": "query", "value": {"stringValue": "x"}}]}
-]
-SPANS: list[dict[str, Any]] = [
-    retrieval("r1", "x", ["a", "b"], "root", begin=1, question_id="q1"),
-    retrieval("k1", "x", ["b", "a"], "root", kind="RERANKER", begin=2, tags=["one", 2, 0.5]),
-    span("failed", "root", openinference__span__kind="RETRIEVER", error="ValueError: down"),
-    {**retrieval("r2", "y", ["c"], "root"), "events": EVENTS, "droppedAttributesCount": 0},
-    span("root", openinference__span__kind="AGENT", input__value="Who?", metadata={"a": [1]}),
-]
-ODD: list[Any] = [
-    *(None, True, 0, -7, 10**30, 0.5, float("inf"), float("nan"), "", "7", "x", "\ud800"),
-    *([], {}, [None], {"values": 3}, {"values": [None, {"intValue": "3"}]}),
-    *({"stringValue": 3}, {"intValue": "3"}, {"doubleValue": "NaN"}, {"boolValue": True}),
-    *({"stringValue": "a", "intValue": 1}, {"arrayValue": {"values": [{"stringValue": "a"}]}}),
-    {"kvlistValue": {"values": [{"key": "k", "value": {"intValue": 1}}]}},
-]
-NAMES = ["spanId", "parent_span_id", "attributes", "key", "value", "events", "further", "\ud800"]
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Everything in a value, as what it stands in and its key or index there."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in list(items):
-        yield value, key
-        if isinstance(inner, (dict, list)):
-            yield from places(inner)
-
-
-@st.composite
-def lines(draw: st.DrawFn) -> str:
-    """A line with something odd in it: a wrong type, another or no key, a key that is repeated."""
-    data = request(*copy.deepcopy(SPANS))
-    for _ in range(draw(st.integers(0, 3))):
-        options = list(places(data))
-        if not options:
-            break
-        parent, key = options[draw(st.integers(0, len(options) - 1))]
-        change = draw(st.sampled_from(["replace", "replace", "remove", "rename"]))
-        if change == "replace" or isinstance(parent, list):
-            parent[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
-        else:
-            value = parent.pop(key)
-            if change == "rename":
-                parent[draw(st.sampled_from(NAMES))] = value
-    line = json.dumps(data)
-    repeated = draw(st.sampled_from([None, "spanId", "value", "stringValue", "spans"]))
-    return line.replace(f'"{repeated}":', f'"{repeated}": 5, "{repeated}":', 1)
-
-
-@pytest.mark.slow
-@given(line=lines())
-@settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_odd_line_is_read_or_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "traces.jsonl"
-    path.write_text(f"{line}\n", encoding="utf-8")
-    with suppress(FileFormatError):
-        read_traces(path)
 
 
 def test_lines_that_console_span_exporter_prints_are_read(tmp_path: Path) -> None:

@@ -107,50 +107,6 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
     rng.choice([read_run, read_qrels])(path)  # type: ignore[operator]
 
 
-VALUES: list[Any] = [
-    {}, {"stringValue": "d"}, {"doubleValue": 0.5}, {"intValue": "7"}, 3, "x", None,
-]  # fmt: skip
-KEYS = [
-    "openinference.span.kind", "mlflow.spanType", "gen_ai.operation.name",
-    "gen_ai.retrieval.documents", "retrieval.documents.0.document.id",
-    "retrieval.documents.1.document.score", "retrieval.documents",
-    "reranker.output_documents.0.document.id", "input.value", "mlflow.spanOutputs",
-]  # fmt: skip
-
-
-def fuzz_traces(rng: random.Random, folder: Path) -> None:
-    """Lines of OTLP/JSON of which a part is odd, and lines that are odd as a whole."""
-
-    def attribute() -> Any:
-        texts = ["RETRIEVER", "RERANKER", "retrieval", "[]", '[{"id": 1}]', "{", text_of(rng, 3)]
-        value = rng.choice([*VALUES, {"stringValue": rng.choice(texts)}])
-        nested = {
-            "arrayValue": {"values": [value, {"kvlistValue": {"values": rng.choice([4, []])}}]}
-        }
-        return {"key": rng.choice(KEYS), "value": rng.choice([value, value, nested])}
-
-    def span() -> Any:
-        known = {"traceId": rng.choice("ab"), "spanId": rng.choice("abcd")}
-        known["attributes"] = [attribute() for _ in range(rng.randrange(5))]  # type: ignore[assignment]
-        odd = {
-            "parentSpanId": rng.choice(["a", "b", "c", 7]),
-            "startTimeUnixNano": rng.choice("5x"),
-        }
-        known |= dict(rng.sample(list(odd.items()), rng.randrange(3)))  # type: ignore[arg-type]
-        return rng.choice([known, known, known, value_of(rng)])
-
-    lines = [
-        rng.choice([{"resourceSpans": [{"scopeSpans": [{"spans": [span(), span()]}]}]}, span()])
-        for _ in range(3)
-    ]
-    texts = [json.dumps(line, default=str) for line in lines]
-    texts.insert(rng.randrange(3), rng.choice([texts[0], text_of(rng), "[" * 5_000]))
-    path = folder / "traces.jsonl"
-    path.write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))
-    known = rng.choice([{}, {"question_id": "input.value"}, {"questions": {"q": "d"}}])
-    read_traces(path, **known)  # type: ignore[arg-type]
-
-
 def span_of_otlp(kind: str, span_id: str, parent: str | None, **values: Any) -> dict[str, Any]:
     prefix = "retrieval.documents" if kind == "RETRIEVER" else "reranker.output_documents"
     fields = {"id": "d1", "score": 0.5, "content": "a text", "metadata": '{"file": "a.md"}'}
@@ -188,12 +144,21 @@ def span_of_mlflow(span_id: str, parent: str | None, kind: str, outputs: Any) ->
     return {**names, **times, "status": {"code": "STATUS_CODE_OK"}, "attributes": attributes}
 
 
+QUERY = [{"key": "query", "value": {"stringValue": "Who?"}}]
+CONVENTIONS = {
+    "gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": '[{"id": "d1"}]',
+}  # fmt: skip
 VALID_TRACES: list[Any] = [
     {"resourceSpans": [{"scopeSpans": [{"spans": [
         span_of_otlp("AGENT", "root", None),
-        span_of_otlp("RETRIEVER", "search", "root"),
+        span_of_otlp("RETRIEVER", "search", "root", droppedAttributesCount=0),
+        span_of_otlp("OTHER", "events", "root", attributes=QUERY, events=[
+            {"name": "RetrievalStartEvent", "attributes": QUERY}]),
+        span_of_otlp("OTHER", "conventions", "root", attributes=[
+            {"key": key, "value": {"stringValue": text}} for key, text in CONVENTIONS.items()]),
         span_of_otlp("RERANKER", "rerank", "root"),
         span_of_otlp("TOOL", "tool", "root", status={"code": 2}),
+        span_of_otlp("RETRIEVER", "failed", "root", status={"code": 2}),
     ]}]}]},
     {
         "info": {"trace_id": "t2", "tags": {"question_id": "q1"}},
@@ -235,6 +200,10 @@ VALID_DATASETS: list[tuple[str, Any]] = [
 ODD: list[Any] = [
     *(None, True, 0, 7, -1, 0.5, 2**70, float("nan"), "", "x", [], {}, [1], ["x"], {"a": 1}),
     *("\ud83d", '{"a": "\\ud83d"}', "[" * 3_000, "9" * 5_000, {"stringValue": "x"}, [[]]),
+    *(float("inf"), [None], {"values": 3}, {"values": [None, {"intValue": "3"}]}),
+    *({"stringValue": 3}, {"intValue": "3"}, {"doubleValue": "NaN"}, {"boolValue": True}),
+    *({"stringValue": "a", "intValue": 1}, {"arrayValue": {"values": [{"stringValue": "a"}]}}),
+    {"kvlistValue": {"values": [{"key": "k", "value": {"intValue": 1}}]}},
 ]  # fmt: skip
 
 
@@ -245,14 +214,15 @@ def leaves(value: Any) -> int:
 
 
 def mutated(rng: random.Random, value: Any) -> Any:
-    """What was valid, with one part of it odd, gone, twice there, or cut like a text too long."""
+    """What was valid, with one part odd, gone, renamed, twice there, or cut like a long text."""
     if isinstance(value, (dict, list)) and value and rng.random() < 0.97:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
         (key,) = rng.choices(keys, [leaves(value[key]) for key in keys])
         if rng.random() < 0.1:
             rest = [other for other in keys if other != key]
             if isinstance(value, dict):
-                return {other: value[other] for other in rest}
+                renamed = {text_of(rng, 2): value[key]} if rng.random() < 0.3 else {}
+                return {other: value[other] for other in rest} | renamed
             return [value[other] for other in rng.choice([rest, [*keys, key]])]
         changed = mutated(rng, value[key])
         if isinstance(value, dict):
@@ -284,7 +254,11 @@ def read_mutated_traces(rng: random.Random, folder: Path) -> None:
     source: Any = lines
     if rng.random() < 0.5:
         source = folder / "valid.jsonl"
-        source.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        texts = [json.dumps(line) for line in lines]
+        if rng.random() < 0.3:  # a key is repeated, or a line is none
+            key = rng.choice(["spanId", "value", "stringValue", "spans"])
+            texts[0] = rng.choice([texts[0].replace(f'"{key}":', f'"{key}": 5, "{key}":', 1), "["])
+        source.write_text("\n".join(texts), encoding="utf-8")
     run = read_traces(source, **options)
     write_run(run, folder / "read.jsonl")
 
@@ -369,7 +343,7 @@ def fuzz_command_line(rng: random.Random, folder: Path) -> None:
 
 
 TARGETS = [
-    fuzz_names, fuzz_relevance, fuzz_rules, fuzz_compute, fuzz_tables, fuzz_files, fuzz_traces,
+    fuzz_names, fuzz_relevance, fuzz_rules, fuzz_compute, fuzz_tables, fuzz_files,
     fuzz_valid_traces, fuzz_valid_datasets, fuzz_sweep_journals, fuzz_command_line,
 ]  # fmt: skip
 
