@@ -156,10 +156,7 @@ def test_results_are_those_of_one_process(
     assert set(ours.scores.failed) == {"q3", "q31"}
 
 
-@pytest.mark.parametrize(("factory", "options"), [(told, {})])
-def test_askers_with_a_question(
-    cluster: Cluster, tmp_path: Path, factory: Any, options: Any
-) -> None:
+def test_askers_with_a_question(cluster: Cluster, tmp_path: Path) -> None:
     def asked_by(*tenants: str) -> RetrievalDataset:
         ids = [f"q{number}" for number in range(len(tenants))]
         return RetrievalDataset(
@@ -169,13 +166,12 @@ def test_askers_with_a_question(
         )
 
     journal: Any = {"journal": tmp_path / "run.jsonl", "run": "ours"}
-    ours = evaluate_there(factory, asked_by("acme", "blue"), NAMES, **journal, **options)
-    theirs = evaluate(factory(), asked_by("acme", "blue"), NAMES, **options)
-    assert same(ours, theirs)
+    ours = evaluate_there(told, asked_by("acme", "blue"), NAMES, **journal)
+    assert same(ours, evaluate(told(), asked_by("acme", "blue"), NAMES))
     assert [ours.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "blue 0"]
-    if not options:  # what a question is told is part of it
-        again = evaluate_there(factory, asked_by("acme", "acme"), NAMES, **journal)
-        assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
+    # what a question is told is part of it
+    again = evaluate_there(told, asked_by("acme", "acme"), NAMES, **journal)
+    assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
 
 
 def test_worker_that_is_killed_at_work(

@@ -245,12 +245,11 @@ class TestConvention:
         assert Precision().compute("", relevance, ranking).score == len(credited) / n
 
 
-class TestFunction:
-    def test_function_says_what_it_returned_instead_of_a_matrix(self) -> None:
-        dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, {"a": "Geysers."})
-        run = Run({"q": Ranking(["n"], texts=["Geysers."])})
-        matched = match_run(run, dataset, lambda expected, retrieved: [[True, False]])
-        assert "expected 1 rows of 1 truth values, got (1, 2)" in matched.errors["q"]
+def test_function_says_what_it_returned_instead_of_a_matrix() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, {"a": "Geysers."})
+    run = Run({"q": Ranking(["n"], texts=["Geysers."])})
+    matched = match_run(run, dataset, lambda expected, retrieved: [[True, False]])
+    assert "expected 1 rows of 1 truth values, got (1, 2)" in matched.errors["q"]
 
 
 @pytest.mark.parametrize("matcher", ["texts", "text>=0.6", "group", 3, str])
