@@ -212,7 +212,8 @@ class _Asking:
         try:
             return self.reader.read(answer)
         except InvalidInput as error:
-            if error.sentence or self.has_answered:  # those that fail are counted by their words
+            # an option isn't one question's; those that fail are counted by their words
+            if error.argument == "match_on" or error.sentence or self.has_answered:
                 raise
             argument = f"{error.argument} of question {question.query_id!r}"
             raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
