@@ -203,12 +203,14 @@ class TestTraces:
 
     def test_traces_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
         dataset = RetrievalDataset(
-            queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
+            queries={"a": "Where?", "b": "When?", "c": "Why?"},
+            relevance={"a": ["good"], "b": ["bad"], "c": ["good"]},
         )
         dataset.save("dataset.json")
         ended = run("score", "traces.jsonl", "--dataset", "dataset.json", "-m", "mrr")
         assert ended.exit_code == 0
         assert re.search(r"0\.75", ended.stdout)  # (1/2 + 1) / 2
+        assert "2 questions scored; 1 not asked" in ended.stdout
 
     def test_unnamed_questions(self) -> None:
         Path("qrels.txt").write_text("q1 0 good 1\n")

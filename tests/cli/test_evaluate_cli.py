@@ -16,7 +16,6 @@ from support.processes import start
 from llama_index_rag_metrics import (
     Ranking,
     RetrievalDataset,
-    Run,
     Scores,
     read_run,
     write_qrels,
@@ -238,16 +237,6 @@ def test_questions_are_asked_several_times(moody_folder: Path) -> None:
     by_rule = ("gate", "scores.json", "--rule")
     assert run(*by_rule, "hit_rate@3 >= 0.5").exit_code == 0
     assert run(*by_rule, "hit_rate@3 >= 0.6").exit_code == 1
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_numbered_runs_of_a_file_all_count(moody_folder: Path, ending: str) -> None:
-    """Of ranks 1 and 2 the mean."""
-    times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
-    write_run(times, f"run.{ending}")
-    Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
-    command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--json", "-")
-    assert json.loads(run(*command).stdout)["run"]["means"] == {"mrr": 0.75}
 
 
 def test_file_that_tells_no_times_apart_is_refused_first(moody_folder: Path) -> None:

@@ -32,17 +32,13 @@ def scores(seed: int, shift: float = 0.0, **rest: Any) -> Scores:
     return Scores([f"q{number}" for number in range(N)], columns, **rest)
 
 
-def three_systems() -> dict[str, Scores]:
-    return {"bm25": scores(1), "dense": scores(2, 0.01), "hybrid": scores(3, 0.08)}
-
-
 def key(difference: Difference) -> tuple[str, str]:
     return difference.system, difference.metric
 
 
 @pytest.fixture(scope="module")
 def systems() -> dict[str, Scores]:
-    return three_systems()
+    return {"bm25": scores(1), "dense": scores(2, 0.01), "hybrid": scores(3, 0.08)}
 
 
 @pytest.fixture(scope="module")

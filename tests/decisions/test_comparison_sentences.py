@@ -264,10 +264,6 @@ def test_verdict_interval_tone_and_decision_agree(
     systems = {f"s{n}": scores_of(column, metric) for n, column in enumerate(scores.T)}
     comparison = compare(systems, "s0", **chosen)
     check_statements(comparison)
-    check(comparison)
-
-
-def check(comparison: Comparison) -> None:
     for difference in comparison:
         check_difference(difference)
     check_decision(comparison)

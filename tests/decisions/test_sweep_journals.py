@@ -109,14 +109,10 @@ def _chat_engine(depth: int) -> ContextChatEngine:
     return ContextChatEngine.from_defaults(retriever=Neighbours(depth), llm=MockLLM())
 
 
-def _index() -> VectorStoreIndex:
-    nodes: list[BaseNode] = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(N)]
-    return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
-
-
 def test_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
     """An index is asked for the largest cutoff: 3 passages aren't the first 10 of it."""
-    index = _index()
+    nodes: list[BaseNode] = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(N)]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
 
     def asked(name: str) -> Sweep:
         grid: dict[str, Any] = {"model": [1], "min_score": [None, 0.0]}

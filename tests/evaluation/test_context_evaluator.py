@@ -255,14 +255,6 @@ def test_query_alone() -> None:
     assert span.score == 0.5
 
 
-def test_journal_keeps_places(tmp_path: Path) -> None:
-    nodes = [TextNode(id_=chunk.node_id, text=chunk.get_content()) for chunk in chunks(60, 0)[:1]]
-    options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "run": "fixed"}
-    first = evaluate(lambda query: nodes, MOONS, ["span_recall"], **options)
-    again = evaluate(lambda query: [], MOONS, ["span_recall"], **options)
-    assert again.run == first.run
-
-
 def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
     """A node of a document with a title holds one line more than the document's text."""
     text = "Enceladus has geysers. " * 3 + "Triton is cold."

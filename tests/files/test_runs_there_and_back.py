@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.command_line import run
+from support.command_line import columns_of, run
 from support.examples import examples
 from support.runs import ids_of
 
@@ -304,5 +304,6 @@ def test_stored_repeats_on_the_command_line(tmp_path: Path, ending: str) -> None
     qrels = str(tmp_path / "qrels.jsonl")
     shown = run("score", str(path), "--qrels", qrels, "-m", "mrr", "--html", str(page))
     assert shown.exit_code == 0, shown.output
+    assert columns_of(shown.stdout)["mrr"] == ["0.62"]  # the mean of 0.5 and 0.75 is 0.625
     assert "Asked 3 times, 2 of 2 questions score differently" in " ".join(shown.stdout.split())
     assert "differently from run to run on mrr" in page.read_text(encoding="utf-8")

@@ -53,11 +53,6 @@ def test_within_bounds_and_the_same_bits_in_any_batch(name: str, data: st.DataOb
     assert shuffled.tobytes() == together[list(order)].tobytes()
 
 
-@each_metric
-def test_questions_that_arent_there_have_no_scores(each: RankingMetric) -> None:
-    assert score(each, []).shape == (0,)
-
-
 def _large_batch(n_queries: int, depth: int) -> list[Query]:
     """Seeded queries over thousands of items, with repeated ids, every kind of grade and groups."""
     rng = np.random.default_rng(7)

@@ -6,11 +6,11 @@ above 0 (pytrec_eval ends the process).
 
 from collections.abc import Mapping
 from decimal import Decimal
-from math import sqrt
 from typing import Any
 
 import numpy as np
 import pytest
+from support.trec_eval_program import CUT, name_of
 
 from llama_index_rag_metrics import Scores, read_run, score_rankings
 
@@ -60,79 +60,30 @@ def assert_equal(scores: Scores, peer: Mapping[str, np.ndarray]) -> None:
         assert len(set(column)) > 1, f"{name} is the same everywhere: the comparison says nothing"
 
 
-TREC_NAMES = {
-    "map": "ap",
-    "recip_rank": "mrr",
-    "set_P": "precision",
-    "set_recall": "recall",
-    "Rprec": "r_precision",
-    "bpref": "bpref",
-    "infAP": "infap",
-    **{
-        f"{theirs}_{k}": f"{ours}@{k}"
-        for theirs, ours in {
-            "map_cut": "ap",
-            "P": "precision",
-            "recall": "recall",
-            "success": "hit_rate",
-        }.items()
-        for k in CUTOFFS
-    },
-}
-"""trec_eval's names of what takes a relevance level, and ours."""
-
-GAIN_NAMES = {"ndcg": "ndcg(ideal=all)", **{f"ndcg_cut_{k}": f"ndcg@{k}" for k in CUTOFFS}}
+MEASURES = {"map", "recip_rank", "set_P", "set_recall", "Rprec", "bpref", "infAP", "ndcg"}
+MEASURES |= {f"{family}.{','.join(map(str, CUTOFFS))}" for family in CUT}
+"""trec_eval's, each of which is a metric of ours."""
 
 
-def at_level(name: str, level: int) -> str:
-    """Our name of a binary metric from a grade on."""
-    if level == 1:
-        return name
-    bare, sign, k = name.partition("@")
-    if bare.endswith(")"):
-        return f"{bare[:-1]}, min_grade={level}){sign}{k}"
-    return f"{bare}(min_grade={level}){sign}{k}"
-
-
-def trec_columns(
-    qrels: Any, run: Any, names: Mapping[str, str], level: int
-) -> dict[str, np.ndarray]:
-    """What pytrec_eval says, under our names, in the order of the queries."""
+@pytest.mark.parametrize("level", [1, 2])
+def test_pytrec_eval(qrels: Any, run: Any, rankings: Any, level: int) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
-    cutoffs = ",".join(map(str, CUTOFFS))
-    families = {"map_cut", "P", "recall", "success", "ndcg_cut"}
-    measures = {
-        f"{family}.{cutoffs}" if (family := name.rpartition("_")[0]) in families else name
-        for name in names
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, MEASURES, relevance_level=level)
+    by_query = evaluator.evaluate(run)
+    names = {label: name_of(label, level) for label in by_query["q0"]}
+    assert len(names) == 8 + len(CUT) * len(CUTOFFS)
+    peer = {
+        str(name): np.array([by_query[query][label] for query in qrels])
+        for label, name in names.items()
     }
-    theirs_by_query = pytrec_eval.RelevanceEvaluator(
-        qrels, measures, relevance_level=level
-    ).evaluate(run)
-    return {
-        ours: np.array([theirs_by_query[query][theirs] for query in qrels])
-        for theirs, ours in names.items()
-    }
-
-
-@pytest.mark.parametrize("level", [1, 2])
-def test_pytrec_eval_binary(qrels: Any, run: Any, rankings: Any, level: int) -> None:
-    names = {theirs: at_level(ours, level) for theirs, ours in TREC_NAMES.items()}
-    peer = trec_columns(qrels, run, names, level)
-    assert_equal(score_rankings(qrels, rankings, list(names.values())), peer)
-
-
-@pytest.mark.parametrize("level", [1, 2])
-def test_pytrec_eval_gains(qrels: Any, run: Any, rankings: Any, level: int) -> None:
-    peer = trec_columns(qrels, run, GAIN_NAMES, level)
-    assert_equal(score_rankings(qrels, rankings, list(GAIN_NAMES.values())), peer)
+    assert_equal(score_rankings(qrels, rankings, [*peer]), peer)
 
 
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("parameter", [0.25, 0.5, 1, 2, 4])
 def test_pytrec_eval_f(qrels: Any, run: Any, rankings: Any, level: int, parameter: float) -> None:
-    # trec_eval's parameter is our beta squared; several in one call would come out as one column
-    ours = at_level("f1" if parameter == 1 else f"f(beta={sqrt(parameter)!r})", level)
-    scores = score_rankings(qrels, rankings, ours)
+    # several in one call would come out as one column
+    scores = score_rankings(qrels, rankings, str(name_of(f"set_F_{parameter}", level)))
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {f"set_F.{parameter}"}, relevance_level=level)
     by_query = evaluator.evaluate(run)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.frames import frame_of
 from support.reference import distinct
 from support.strategies import NAMES, Query, chosen, queries
 
@@ -84,28 +85,16 @@ def test_texts_are_counted_where_counts_are_missing() -> None:
         assert chosen.compute("", ["a", "b"], ["a", "b"], None, texts).score == recall
 
 
-@given(st.lists(queries(), max_size=6))
+@given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), max_size=6))
 @examples(50)
 def test_table_gives_what_lists_give(batch: list[Query]) -> None:
-    relevance = [query.relevance for query in batch]
+    tokens = [[len(item) for item in query.ranking] for query in batch]
     rankings = [
-        Ranking(query.ranking, tokens=[len(item) for item in query.ranking]) for query in batch
+        Ranking(query.ranking, tokens=costs) for query, costs in zip(batch, tokens, strict=True)
     ]
-    frame = pl.DataFrame(
-        {
-            "retrieved_ids": [query.ranking for query in batch],
-            "retrieved_tokens": [ranking.tokens for ranking in rankings],
-            "expected_ids": [list(judgements.grades) for judgements in relevance],
-        },
-        schema={
-            "retrieved_ids": pl.List(pl.String),
-            "retrieved_tokens": pl.List(pl.Int64),
-            "expected_ids": pl.List(pl.String),
-        },
-    )
-    plain = [list(judgements.grades) for judgements in relevance]
-    lists = judge(plain, rankings, ["tokens"]).tokens
-    table = judge_table(frame, ["tokens"]).tokens
+    counted = pl.Series("retrieved_tokens", tokens, pl.List(pl.Int64))
+    lists = judge([query.relevance for query in batch], rankings, ["tokens"]).tokens
+    table = judge_table(frame_of(batch).with_columns(counted), ["tokens"]).tokens
     assert lists is not None
     assert table is not None
     assert table.tolist() == lists.tolist()

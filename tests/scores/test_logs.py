@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support.command_line import run
 from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import (
@@ -81,14 +80,6 @@ def test_weeks_are_compared_on_what_both_asked(path: Path) -> None:
     assert difference.n == 10
     assert "10 of 30 questions compared on 1 metric" in str(comparison)
     assert difference.mean - difference.baseline_mean == pytest.approx(0.7 - 0.8)
-
-
-def test_logs_on_the_command_line(path: Path, tmp_path: Path) -> None:
-    week(path, range(10), misses=5)
-    DATASET.save(tmp_path / "dataset.json")
-    shown = run("score", str(path), "--dataset", str(tmp_path / "dataset.json"), "-m", "mrr")
-    assert shown.exit_code == 0, shown.output
-    assert "10 questions scored; 20 not asked" in shown.stdout
 
 
 N, TURNS = 40, 4

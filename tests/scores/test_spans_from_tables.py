@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.spans import SPAN_NAMES, by_sets, questions
+from support.spans import SPAN_NAMES, questions
 from typer.testing import CliRunner
 
 from llama_index_rag_metrics import (
@@ -26,24 +26,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SPAN_NAMES)
-@given(
-    batch=st.lists(questions(), min_size=1, max_size=6),
-    k=st.none() | st.integers(1, 6),
-    budget=st.integers(1, 30),
-)
-@examples(150)
-def test_spans_as_sets_and_as_lists(
-    name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, budget: int
-) -> None:
-    names = [name + (f"@{k}" if k else ""), f"{name}(min_grade=2)", f"{name}@{budget}tokens"]
-    expected = [by_sets(name, *question, k, 1.0) for question in batch]
-    relevance, rankings = map(list, zip(*batch, strict=True))
-    scores = score_rankings(relevance, rankings, names, no_relevant="zero")
-    assert scores[names[0]].tolist() == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 @pytest.mark.slow

@@ -171,8 +171,6 @@ def judged(grades: Grades, ranking: Ids, *, k: Cutoff = None) -> float:
 def confusion(
     grades: Grades, ranking: Ids, *, corpus_size: int, k: Cutoff = None, min_grade: float = 1
 ) -> dict[str, int]:
-    if corpus_size < len(set(grades) | set(ranking)):
-        raise ValueError("corpus_size is smaller than the items seen")
     expected = relevant(grades, min_grade)
     predicted = set(distinct(ranking)[:k])
     return {
@@ -193,8 +191,6 @@ def accuracy(
 
 
 def ranks_by_group(groups: Groups, ranking: Ids, k: Cutoff) -> list[list[int]]:
-    if not all(groups):
-        raise ValueError("a group is empty")
     return [hit_ranks(set(group), ranking, k) for group in groups]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.command_line import run as command
-from support.telemetry import request, retrieval, span, write_lines
+from support.telemetry import attributes, request, retrieval, span, write_lines
 
 import llama_index_rag_metrics
 from llama_index_rag_metrics import (
@@ -60,8 +60,7 @@ def of_a_status(folder: Path) -> Run:
 def of_an_exception(folder: Path) -> Run:
     failed = span("s", openinference__span__kind="RETRIEVER", input__value="Who?", error="failed")
     said = {"exception.type": "AuthenticationError", "exception.message": SAID}
-    named = [{"key": key, "value": {"stringValue": value}} for key, value in said.items()]
-    failed["events"] = [{"name": "exception", "attributes": named}]
+    failed["events"] = [{"name": "exception", "attributes": attributes(said)}]
     return read_traces(write_lines(folder / "traces.jsonl", request(failed)), questions=DATASET)
 
 
@@ -155,9 +154,7 @@ def test_error_of_a_configuration(tmp_path: Path) -> None:
 def test_attribute_that_an_error_quotes(tmp_path: Path) -> None:
     bad = retrieval("s", "Who?", ["a"])
     odd = {"mlflow.spanType": "RETRIEVER", "mlflow.spanOutputs": f"not json {KEY}"}
-    bad["attributes"] = [
-        {"key": key, "value": {"stringValue": value}} for key, value in odd.items()
-    ]
+    bad["attributes"] = attributes(odd)
     path = write_lines(tmp_path / "t.jsonl", request(bad))
     with pytest.raises(FileFormatError, match=r"got 'not json \*\*\*'") as raised:
         read_traces(path)
