@@ -174,7 +174,7 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
                 share = ""
                 if counts.n_wanted > 1 and question.n_deciding <= model.MOST_ABREAST:
                     share = f"{n} of {counts.n_wanted} "
-                summaries.append((f"{share}{loss}", answer.system.name))
+                summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
     return by_holder(pairs, question.n_deciding), by_holder(summaries, question.n_deciding)
 
 

@@ -269,7 +269,9 @@ class Losses:
 
     def __init__(self, system: System) -> None:
         self.system, self.min_score = system.name, system.run.min_score
-        self.is_of_run = bool(system.scores.repeats)  # whether questions were asked several times
+        self.of_run = ""  # said where questions were asked several times
+        if system.scores.repeats:
+            self.of_run = " (in the first run)"
         self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
         self.n_questions = self.n_without = 0  # and those that got no relevant passage
         self.by_loss = Counter[str]()  # how many were lost in each of the ways of `LOSSES`
@@ -296,9 +298,7 @@ class Losses:
             parts.append("the relevant passage was found")
         elif not parts:
             parts.append(f"all {self.n_wanted:,} relevant passages were found")
-        if self.is_of_run:
-            parts[-1] += " (in the first run)"
-        return ", ".join(parts)
+        return ", ".join(parts) + self.of_run
 
 
 def reaching(min_score: float | None, loss: str) -> str:

@@ -10,6 +10,8 @@ from llama_index_rag_metrics import Run, Scores, assert_retrieval, compare, read
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.runtime.errors import GateFailed
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.story import stories_of
 
 N, R = 30, 5
 JUDGED = {f"q{n}": ["a"] for n in range(N)}
@@ -117,11 +119,9 @@ def test_failures_of_some_runs_count_in_the_mean_and_are_told() -> None:
 
 def test_choice_of_questions_keeps_their_runs() -> None:
     scores = score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "hit_rate@3"])
-    few = scores.select(["q1", "q29"])
+    few, by_query = scores.select(["q1", "q29"]), scores.by_query("mrr")
     assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
-    assert few.by_query("mrr") == {
-        query_id: scores.by_query("mrr")[query_id] for query_id in ("q1", "q29")
-    }
+    assert few.by_query("mrr") == {"q1": by_query["q1"], "q29": by_query["q29"]}
 
 
 class TestReport:
@@ -163,6 +163,8 @@ class TestReport:
         found = score_rankings({"q1": ["a"]}, Run(repeats=[Run({"q1": ["x"]}), asked[0]]), "mrr")
         (story,) = found.worst(n=1).stories
         assert story.wanted[0].where == "run 1: never retrieved; run 2: rank 1"
+        (beside,) = stories_of(["q1"], [System.of(found, name) for name in "ab"], "mrr")
+        assert beside.summary == ["never retrieved (in the first run)"]
         never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2), "mrr")
         assert "1 of 2 got no passages" in " ".join(str(never).split())
         once = " ".join(str(score_rankings(labels, asked[0], "mrr")).split())
