@@ -32,7 +32,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
-from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
+from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.sync import as_exception, each, stopwatch, within
@@ -73,7 +73,7 @@ class Journal(JsonLinesJournal[JournalRow]):
     """An append-only file of answers, under a header that says what can be known exactly."""
 
     def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
-        super().__init__(path, {"format": _FORMAT, **header}, _read)
+        super().__init__(path, {"format": _FORMAT, **header}, read_answer)
         self._context = header.get(CONTEXT, "")
 
     def record(self, attempt: Attempt, question: Question, ranking: Ranking) -> None:
@@ -103,22 +103,14 @@ def answers_to(
     return rankings
 
 
-def read_answers(path: Path) -> tuple[dict[str, str], list[JournalRow]]:
-    """Read the header and the answers of a journal, which isn't opened."""
-    return read_journal(path, _read)
-
-
 def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
     """Digest what was asked: the text, and what else was said, where the source takes it."""
-    parts: list[Any] = [text]
-    if context == "metadata":
-        parts.append(dict(metadata))
-    elif context == "history":
-        parts.append(metadata.get(HISTORY))
-    return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
+    extra = {"metadata": dict(metadata), "history": metadata.get(HISTORY)}.get(context)
+    return short_hash(json.dumps([text, extra], sort_keys=True, default=str), 16)
 
 
-def _read(row: Mapping[str, Any]) -> JournalRow:
+def read_answer(row: Mapping[str, Any]) -> JournalRow:
+    """Read a row of a journal."""
     location = Location("journal")
     query_id, question = row["query_id"], row["question"]
     if type(query_id) is not str or type(question) is not str:

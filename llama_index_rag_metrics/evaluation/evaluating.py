@@ -352,8 +352,12 @@ def _score_matched(
 ) -> Scores:
     recognising = [metric for metric in metrics if metric.recognises]
     by_id = [metric for metric in metrics if not metric.recognises]
+    rankings = dict(matched.run)
+    for query_id in matched.errors:  # a matcher that failed isn't a retriever that failed
+        rankings[query_id] = replace(rankings[query_id], error=None)
+    judged_run = matched.run.replaced(rankings)
+    judged_run.notes = judged_run.label_notes = ()
     # one that stands for several makes it longer, repetitions make it shorter
-    judged_run = _without_errors(matched)
     scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
     # what knows no items counts the queries that the others count
     labels = {**matched.relevance, **plan.dataset.relevance}
@@ -386,16 +390,6 @@ def _score(
         metadata=dataset.metadata,
         deepest=deepest,
     )
-
-
-def _without_errors(matched: Matched) -> Run:
-    """The run in which a matcher that failed isn't a retriever that failed."""
-    rankings = dict(matched.run)
-    for query_id in matched.errors:
-        rankings[query_id] = replace(rankings[query_id], error=None)
-    run = matched.run.replaced(rankings)
-    run.notes = run.label_notes = ()
-    return run
 
 
 def _is_empty(result: RetrievalMetricResult) -> bool:

@@ -77,12 +77,12 @@ class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
 
     @cached_property
     def _rows(self) -> list[RetrievalEvalResult]:
-        rows, values = [], self._values()
+        rows, values, run, relevance = [], self._values(), self.run, self.relevance
         for query_id, query in self.scores.queries.items():
-            ranking = self.run.get(query_id, Ranking())
+            ranking = run.get(query_id, Ranking())
             row = RetrievalEvalResult(
                 query=query,
-                expected_ids=list(self.relevance.get(query_id, ())),
+                expected_ids=list(relevance.get(query_id, ())),
                 expected_texts=self._expected_texts.get(query_id),
                 retrieved_ids=ranking.ids,
                 retrieved_texts=ranking.texts or [],

@@ -17,7 +17,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.as_ask import Answer, Question, Source, retrieval_depth
-from llama_index_rag_metrics.evaluation.ask_all import Attempt, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.ask_all import Attempt, answers_to, read_answer
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import CONTEXT, Plan
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -28,6 +28,7 @@ from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Run, first_of_each
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
+from llama_index_rag_metrics.runtime.journal import read_journal
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.batches import Metrics
@@ -165,7 +166,7 @@ def file_name(name: str) -> str:
 
 def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
     """Return what stands for a source whose journal has every answer; None where it hasn't."""
-    header, answers = read_answers(options["journal"])
+    header, answers = read_journal(options["journal"], read_answer)
     rankings = answers_to(questions, header, answers)
     attempts = product(questions.queries, range(1, options.get("repeats", 1) + 1))
     if not all(attempt in rankings for attempt in starmap(Attempt, attempts)):
