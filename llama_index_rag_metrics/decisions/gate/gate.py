@@ -212,6 +212,8 @@ def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
 def _row(verdict: Verdict) -> model.Row:
     kind = "signed" if verdict.rule.baseline else "score"
     bounds = model.Cell(kind, "bounds", low=verdict.lower, high=verdict.upper)
+    if verdict.lower is None and verdict.upper is None:
+        bounds = bounds._replace(tone="quiet")
     cells = [
         model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
         model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
