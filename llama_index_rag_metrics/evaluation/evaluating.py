@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -142,7 +142,12 @@ class Evaluation:
         note = await self._label_note(runs[0], matched)
         self._warn(note, runs)
         fit, absent = self._fit(self._with_all_ids(runs[0]), matched, note)
-        notes = list(filter(None, [*_graders(plan.computed), *fit, note]))
+        notes = []
+        for metric in plan.computed:
+            if isinstance(metric, TextMetric) and metric.graded_by:
+                low, high = metric.bounds
+                notes.append(_GRADED.format(metric=metric, low=low, high=high))
+        notes += filter(None, [*fit, note])
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
@@ -212,14 +217,6 @@ class Evaluation:
         failures = [every_query_failed(run) for run in runs]
         if all(failures):
             warn(EveryQueryFailed(failures[0]))
-
-
-def _graders(metrics: Iterable[object]) -> Iterator[str]:
-    """Yield a sentence on each metric whose scores are an LLM's grades."""
-    for metric in metrics:
-        if isinstance(metric, TextMetric) and metric.graded_by:
-            low, high = metric.bounds
-            yield _GRADED.format(metric=metric, low=low, high=high)
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:

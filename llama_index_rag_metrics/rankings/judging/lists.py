@@ -128,13 +128,12 @@ def _fill(grades: list[float], n: int) -> FloatArray:
     return filled
 
 
-_MISSES = 20
+_MISSES = 20  # queries in a row, judged one by one, that found nothing: their ids may not fit
 _STRANGE = (
     "nothing labelled was retrieved for {n} questions in a row: do labels and retriever use the "
     "same ids? A label is {label!r}, a retrieved id {retrieved!r}"
 )
-_misses = [0]  # how many queries in a row found nothing, of those that are judged one by one
-
+_misses = [0]
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 """The last labels and ids, and what came of them: of one query, whose metrics ask one by one."""
 
@@ -160,7 +159,7 @@ def judge_one(
     judged = judge([labels], [ids])
     if judged.depth[0] and labels:
         _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
-        if _misses[0] == _MISSES:  # an evaluator that asks metrics one by one shows no notes
+        if _misses[0] == _MISSES:
             label, retrieved = next(iter(as_relevance(labels))), ids[0]
             warn(LabelWarning(_STRANGE.format(n=_MISSES, label=label, retrieved=retrieved)))
     if isinstance(labels, Relevance):
