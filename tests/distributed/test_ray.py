@@ -188,15 +188,8 @@ def test_deadly_query_fails_alone(cluster: Cluster, dataset: RetrievalDataset, l
     assert set(ours.scores.failed) == {"q17"}
     assert ours.scores.failed["q17"].startswith("the worker was lost each of 3 times: Actor")
     assert Counter(factory.asked)[17] == 3
-    rest = RetrievalDataset(
-        {query_id: query for query_id, query in dataset.queries.items() if query_id != "q17"},
-        {
-            query_id: relevance
-            for query_id, relevance in dataset.relevance.items()
-            if query_id != "q17"
-        },
-    )
-    theirs = evaluate(Factory(log)(), rest, NAMES)
+    rest = [query_id for query_id in dataset.queries if query_id != "q17"]
+    theirs = evaluate(Factory(log)(), dataset.select(rest), NAMES)
     assert {
         query_id: ours.scores.by_query("ap")[query_id] for query_id in theirs.scores.query_ids
     } == (theirs.scores.by_query("ap"))

@@ -226,15 +226,13 @@ class TestRewrittenSearches:
         assert [call.query for call in calls_of(run["q1"])] == ["Who found it?", "William Herschel"]
         assert (list(run["q1"].ids), run.notes) == (["x", "herschel"], ())
 
-    def test_outside_of_an_agent_nothing_tells_what_they_are_for(self, path: Path) -> None:
-        chain: dict[str, Any] = {"openinference__span__kind": "CHAIN"}
-        write_lines(path, request(span("root", **chain), *self.searches()))
-        run = read_traces(path, questions={"q1": "Who found it?"})
-        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
-
-    def test_agent_that_was_asked_something_else(self, path: Path) -> None:
-        root = span("root", **AGENT, input__value="Compare the two.")
-        write_lines(path, request(root, *self.searches()))
+    @pytest.mark.parametrize(
+        "root",
+        [{"openinference__span__kind": "CHAIN"}, {**AGENT, "input__value": "Compare the two."}],
+        ids=["no agent", "asked something else"],
+    )
+    def test_nothing_tells_what_they_are_for(self, path: Path, root: dict[str, Any]) -> None:
+        write_lines(path, request(span("root", **root), *self.searches()))
         run = read_traces(path, questions={"q1": "Who found it?"})
         assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
 
