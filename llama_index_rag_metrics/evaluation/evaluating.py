@@ -281,8 +281,9 @@ async def score_run(
     async def score(query_id: str) -> None:
         query, labels = dataset.queries[query_id], dataset.relevance.get(query_id)
         ranking, expected_texts = run[query_id], dataset.expected_texts.get(query_id)
-        if plan.match_on == "node_id":  # else several chunks have the id of their document
-            ranking = ranking.without_copies()
+        # several chunks may have the id of their document
+        columns = () if plan.match_on == "node_id" else (ranking.texts or ranking.ids,)
+        ranking = ranking.without_copies(*columns)
         ids, texts = list(ranking.ids), list(ranking.texts or ())
         for metric in metrics:
             name = metric.metric_name

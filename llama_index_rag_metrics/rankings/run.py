@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
@@ -96,13 +96,12 @@ class Ranking:
             raise InvalidInput(argument, self.scores, expected, _UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
 
-    def without_copies(self) -> Ranking:
-        ids_above: set[str] = set()
-        is_first = []
-        for item in self.ids:
-            is_first.append(item not in ids_above)
-            ids_above.add(item)
-        return self.only(is_first)
+    def without_copies(self, *columns: Sequence[Hashable]) -> Ranking:
+        """The ranking of the items that differ from all above in id, or in one of the columns."""
+        items = list(zip(self.ids, *columns, strict=True))
+        positions = range(len(items))
+        is_first = set(first_of_each(items, positions)).__contains__
+        return self.only(list(map(is_first, positions)))
 
     def only(self, is_kept: Sequence[bool]) -> Ranking:
         if all(is_kept):
@@ -256,9 +255,7 @@ class Run(Mapping[str, Ranking]):
                 if ranking.tokens is None:
                     return None
                 spent.append(sum(first_of_each(ranking.ids, ranking.tokens)))
-        if not spent:
-            return None
-        return float(np.mean(spent))
+        return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
         """The run of what the retriever gave this score or more; notes say what is strange of it.
@@ -325,9 +322,9 @@ class Run(Mapping[str, Ranking]):
         return f"<Run {name}: {len(self):,} questions{times}, {len(self.failed):,} failed>"
 
 
-def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
+def first_of_each(ids: Sequence[Hashable], values: Sequence[T]) -> Iterable[T]:
     """What belongs to the items of a ranking that are left when copies are dropped."""
-    value_of: dict[str, T] = {}
+    value_of: dict[Hashable, T] = {}
     for item, value in zip(ids, values, strict=True):
         value_of.setdefault(item, value)
     return value_of.values()

@@ -8,6 +8,8 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import BaseModel
+
 from .errors import InvalidInput
 from .masking import mask, names_secret, register_secrets_of
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 _WITHOUT_EFFECT = frozenset(
     {"embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"}
-    | {"show_progress_bar", "top_n"}
+    | {"show_progress_bar", "top_n", "rate_limiter"}
 )
 """Fields of LlamaIndex's components that bear on no answer."""
 
@@ -33,8 +35,8 @@ _CUT_OFF = re.compile(
 def settings_of(component: object) -> dict[str, Any]:
     """The class of a LlamaIndex component with its fields and private attributes that are plain.
 
-    What is called a secret is left out. Lists, which may be logs, and objects aren't seen: a
-    metric's `label` tells such settings apart.
+    Of a model or a prompt in a field likewise. What is called a secret is left out. Lists, which
+    may be logs, and other objects aren't seen: a metric's `label` tells such settings apart.
     """
     kind = type(component)
     private = getattr(component, "__pydantic_private__", None) or {}
@@ -57,6 +59,8 @@ def _plain(values: dict[Any, Any]) -> dict[str, Any]:
             plain[name] = mask(value)
         elif isinstance(value, dict):
             plain[name] = _plain(value)
+        elif isinstance(value, BaseModel):
+            plain[name] = settings_of(value)
     return plain
 
 

@@ -134,13 +134,10 @@ def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not changed:
         return ""
     item, text = next(iter(changed.items()))
-    return _REUSED.format(
-        reused=len(changed),
-        retrieved=len(shared),
-        passage=shorten(item),
-        text=truncated(" ".join(text.split()), _EXCERPT),
-        stored=truncated(" ".join(stock.texts[item].split()), _EXCERPT),
-    )
+    fields = {"reused": len(changed), "retrieved": len(shared), "passage": shorten(item)}
+    fields["text"] = truncated(" ".join(text.split()), _EXCERPT)
+    fields["stored"] = truncated(" ".join(stock.texts[item].split()), _EXCERPT)
+    return _REUSED.format(**fields)
 
 
 def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -194,7 +191,8 @@ def _labels(scores: Scores) -> dict[str, object]:
     labels: dict[str, object] = {}
     if scores.retrieval is not None:
         for query_id, judged in scores.retrieval.relevance.items():
-            groups = sorted(map(sorted, judged.alternatives or ()))
+            members, weights = map(sorted, judged.alternatives or ()), judged.weights or ()
+            groups = sorted(zip(members, weights, strict=True))
             grades = zip(map(str, judged.grades), judged.grades.values(), strict=True)
             labels[query_id] = dict(grades), groups, judged.spans
     return labels

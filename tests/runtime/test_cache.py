@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core import PromptTemplate
 from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import LLMRerank
 from pydantic import PrivateAttr
 from support.processes import Forked
 
@@ -161,6 +164,9 @@ def test_settings_of_a_component_are_known_and_no_secret() -> None:
     other = model.model_copy()
     other._width = 9
     assert settings_of(other) != settings
+    rerankers = [LLMRerank(llm=MockLLM(max_tokens=number)) for number in (1, 2)]
+    rerankers.append(LLMRerank(llm=MockLLM(max_tokens=1), choice_select_prompt=PromptTemplate("?")))
+    assert len({json.dumps(settings_of(reranker)) for reranker in rerankers}) == 3
 
 
 class TestFile:

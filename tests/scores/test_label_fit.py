@@ -12,6 +12,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index_rag_metrics import (
     Ranking,
+    Relevance,
     RetrievalDataset,
     Run,
     Scores,
@@ -327,6 +328,13 @@ class TestOtherQuestionsOrLabels:
                 new = Scores.from_json(new.to_json())
             with pytest.raises(InvalidInput, match=message):
                 compare({"old": self.scores(TEN), "new": new}, "old")
+
+    def test_weights_of_facets_are_labels(self) -> None:
+        facets = {"a": ["n1"], "b": ["n2"]}
+        labels = [{"q": Relevance(facets=facets, weights={"a": weight})} for weight in (1, 2)]
+        old, new = (score_rankings(given, {"q": ["n1"]}, ["facet_recall"]) for given in labels)
+        with pytest.raises(InvalidInput, match="1 with other labels"):
+            compare({"old": old, "new": new}, "old")
 
     def test_order_makes_no_difference(self) -> None:
         relabelled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": {"x": 0, "n4": 1}})
