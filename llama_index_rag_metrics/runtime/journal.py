@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -33,19 +34,14 @@ class JsonLinesJournal(Generic[T]):
         self, path: str | Path, header: Mapping[str, str], parse: Callable[[dict[str, Any]], T]
     ) -> None:
         self.path = Path(path)
-        self._lock = _locked(self.path)
-        try:
+        with ExitStack() as opened:
+            opened.callback(_locked(self.path).release)
             # unbuffered: what a full disk refused isn't tried again behind our back
-            self._file = open(self.path, "a+b", buffering=0, opener=open_private)  # noqa: SIM115
-        except BaseException:
-            self._lock.release()
-            raise
-        try:
+            file = open(self.path, "a+b", buffering=0, opener=open_private)  # noqa: SIM115
+            self._file = opened.enter_context(file)
             self.written = date.fromtimestamp(self.path.stat().st_mtime)
             self.rows = self._read(header, parse)
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()  # it stays open
 
     def write(self, row: Mapping[str, Any]) -> None:
         line = memoryview(_to_line(row))
@@ -59,8 +55,7 @@ class JsonLinesJournal(Generic[T]):
                 raise
 
     def close(self) -> None:
-        self._file.close()
-        self._lock.release()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
