@@ -90,8 +90,8 @@ class Cache:
         self._file = self.path
         self._memory: dict[str, Any] = {}
         self._users = 0
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
+        # by process: SQLite forbids carrying a connection over into a forked one
+        self._connections: dict[int, sqlite3.Connection] = {}
 
     @classmethod
     def of(
@@ -130,6 +130,7 @@ class Cache:
         with self:
             while missing := [key for key in positions if key not in values]:
                 claims, awaited = self._claim(missing)
+                failure: Exception = _Abandoned()
                 try:
                     stored = await self._call(self.known, list(claims))
                     values |= {key: value for key, value in stored.items() if is_valid(value)}
@@ -144,10 +145,10 @@ class Cache:
                         self.fresh += len(batch)
                         await self._call(self.put, answered)
                 except Exception as error:
-                    self._settle(claims, values, error)
+                    failure = error
                     raise
                 finally:
-                    self._settle(claims, values, _Abandoned())
+                    self._settle(claims, values, failure)
                 for key, future in awaited.items():
                     with suppress(_Abandoned):
                         values[key] = await asyncio.shield(asyncio.wrap_future(future))
@@ -167,8 +168,6 @@ class Cache:
         futures = _under_way[os.getpid(), str(self.path or id(self))]
         for key, claim in claims.items():
             futures.pop(key, None)
-            if claim.done():
-                continue
             if key in values:
                 claim.set_result(values[key])
             else:
@@ -207,9 +206,8 @@ class Cache:
     def close(self) -> None:
         """Close the file, so that none of SQLite's further files is left; the next use opens it."""
         with _lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+            if connection := self._connections.pop(os.getpid(), None):
+                connection.close()
 
     def __enter__(self) -> Self:
         with _lock:
@@ -223,11 +221,10 @@ class Cache:
             self.close()
 
     def _opened(self, path: Path) -> sqlite3.Connection:
-        # SQLite forbids carrying a connection over into a forked process
-        if self._connection is None or self._process != os.getpid():
-            self._connection = _connect(path)
-            self._process = os.getpid()
-        return self._connection
+        process = os.getpid()
+        if process not in self._connections:
+            self._connections[process] = _connect(path)
+        return self._connections[process]
 
     def __repr__(self) -> str:
         location = str(self.path or "memory")
@@ -251,7 +248,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(_TABLE)
-        connection.commit()
     except BaseException:
         connection.close()
         raise
