@@ -48,9 +48,7 @@ class RagMetricsError(Exception):
 
 
 def _unpickled(kind: type[RagMetricsError], arguments: tuple[object, ...]) -> RagMetricsError:
-    error = kind.__new__(kind)
-    error.args = arguments
-    return error
+    return kind.__new__(kind, *arguments)
 
 
 class InvalidInput(RagMetricsError, ValueError):

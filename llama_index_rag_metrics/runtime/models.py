@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
+from .atomic_files import short_hash
 from .errors import InvalidInput
 from .masking import mask, names_secret, register_secrets_of
 
@@ -83,8 +83,7 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
 def quote(tag: str, text: str) -> str:
     """Put a text between tags, with a suffix that the text doesn't have if it could close them."""
     if "<" in text:
-        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        tag = f"{tag}-{digest[:16]}"
+        tag = f"{tag}-{short_hash(text, 16)}"
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
@@ -117,20 +116,19 @@ def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
     """
     decoder = json.JSONDecoder(object_pairs_hook=_object)
     objects: list[dict[str, Any]] = []
-    around = ""
-    begin = text.find("{")
-    while begin >= 0:
+    around, end = "", 0
+    for brace in re.finditer("{", text):
+        if brace.start() < end:  # it is of the object before
+            continue
         try:
-            value, end = decoder.raw_decode(text, begin)
+            value, object_end = decoder.raw_decode(text, brace.start())
         except json.JSONDecodeError:
-            begin = text.find("{", begin + 1)
             continue
         except RecursionError:
             break
         objects.append(value)
-        around, text = around + text[:begin], text[end:]
-        begin = text.find("{")
-    return objects, around + text
+        around, end = around + text[end : brace.start()], object_end
+    return objects, around + text[end:]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
