@@ -90,9 +90,7 @@ class CohereRerankRelevancy(TextMetric):
             self._api_key = _read_key(api_key)
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
-        _import_sdk()
-        self._endpoint()
-        self._key()
+        self._client()
         return super().prepare(dataset, cache)
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -103,8 +101,7 @@ class CohereRerankRelevancy(TextMetric):
         async def ask(positions: list[int]) -> list[float]:
             return await self._rerank(query, [texts[position] for position in positions])
 
-        scores = await self._cache.fetch(keys, ask, batch_size=_MOST_TEXTS, is_valid=_is_score)
-        return list(map(float, scores))
+        return await self._cache.fetch(keys, ask, batch_size=_MOST_TEXTS, is_valid=_is_score)
 
     async def _rerank(self, query: str, texts: list[str]) -> list[float]:
         client = self._client()
@@ -203,16 +200,11 @@ class CohereRerankRelevancy(TextMetric):
 CohereRerankRelevancyMetric = CohereRerankRelevancy  # LlamaIndex core's name
 
 
-def _import_sdk() -> Any:
+def _open(key: str, endpoint: str, timeout: float) -> Any:
     try:
         import cohere
     except ImportError as error:
         raise MissingExtra("cohere_rerank_relevancy", "cohere") from error
-    return cohere
-
-
-def _open(key: str, endpoint: str, timeout: float) -> Any:
-    cohere = _import_sdk()
     import httpx
 
     # a redirect isn't followed: another host would get the question and the texts

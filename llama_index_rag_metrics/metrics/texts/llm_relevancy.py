@@ -97,14 +97,10 @@ class LLMRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         llm = await in_thread(self._judge)
-        requests = [self._fetch(llm, query, text) for text in texts]
-        grades = await asyncio.gather(*requests, return_exceptions=True)
-        scores = []
-        for grade in grades:  # all are kept before a failure is raised
-            if isinstance(grade, BaseException):
-                raise grade
-            scores.append(float(grade))
-        return scores
+        requests = [asyncio.ensure_future(self._fetch(llm, query, text)) for text in texts]
+        # all are kept before a failure is raised
+        await asyncio.gather(*requests, return_exceptions=True)
+        return [float(request.result()) for request in requests]
 
     async def _fetch(self, llm: LLM, query: str, text: str) -> int:
         model = self.label or llm.metadata.model_name
@@ -149,8 +145,7 @@ class LLMRelevancy(TextMetric):
 
         async def attempt(query_id: str) -> None:
             try:
-                graded = await self._graded(query_id, queries[query_id], run[query_id])
-                relevance[query_id] = graded
+                relevance[query_id] = await self._graded(query_id, queries[query_id], run[query_id])
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
