@@ -95,7 +95,9 @@ class MetricTable(dict[str, MetricEntry]):
 
 
 METRICS = MetricTable()
-LESS_IS_BETTER: set[str] = set()  # metrics of stored scores whose classes may not be known here
+# of metrics of stored scores, whose classes may not be known here
+LESS_IS_BETTER: set[str] = set()
+LIMITS: dict[str, tuple[float, float]] = {}
 
 
 def _add(metric_class: type[NamedMetric]) -> None:
@@ -275,7 +277,8 @@ def _usual_names() -> list[str]:
 
 def limits_of(name: str) -> tuple[float, float]:
     """The lowest and the highest score that a metric can give; infinite where unknown."""
-    bounds: tuple[float, float] = getattr(_class_of(name), "bounds", (-math.inf, math.inf))
+    stored = LIMITS.get(name, (-math.inf, math.inf))
+    bounds: tuple[float, float] = getattr(_class_of(name), "bounds", stored)
     return bounds
 
 

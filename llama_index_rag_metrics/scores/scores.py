@@ -297,11 +297,14 @@ class Scores(Reportable):
         return written(json_text(self._plain()), path)
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
-        parts = picked(vars(self), _PARTS)
+        parts, limits = picked(vars(self), _PARTS), {}
+        for metric in self.columns:  # as texts: JSON has no infinity
+            limits[metric] = list(map(str, metric_names.limits_of(metric)))
         data = {
             "format": FORMAT,
             "scores": map_values(np.ndarray.tolist, parts.pop("columns")),
             "less_is_better": list(filter(metric_names.lower_is_better, self.columns)),
+            "limits": limits,
             "means": self.means,
             "counts": asdict(self.counts),
         }
@@ -333,6 +336,8 @@ class Scores(Reportable):
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", data, "JSON written by Scores.to_json")
         metric_names.LESS_IS_BETTER.update(data.get("less_is_better", ()))
+        for metric, (lowest, highest) in data.get("limits", {}).items():
+            metric_names.LIMITS[metric] = float(lowest), float(highest)
         parts = picked({**data, "columns": data["scores"]}, _PARTS)
         parts["repeats"] = map(cls._read, data.get("repeats", ()))
         if "retrieval" in data:

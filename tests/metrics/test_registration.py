@@ -187,13 +187,14 @@ class TestOwnMetric:
         runs = {"old": Run({key: ["a", "b"] for key in labels})}
         runs["new"] = Run({key: ["x", "y", "a", "b"] for key in labels})
         scores = {name: score_rankings(labels, run, Misses(k=2)) for name, run in runs.items()}
-        assert compare(scores, "old")["new", "misses@2"].outcome == "worse"
+        known = compare(scores, "old")["new", "misses@2"]
+        assert known.outcome == "worse"
         assert "rank 3, below the cutoff 2" in str(scores["new"].worst(n=1))
         # a file says so where the class isn't known
         files = {name: scores[name].to_json() for name in scores}
         del METRICS["misses"]
         stored = {name: Scores.from_json(text) for name, text in files.items()}
-        assert compare(stored, "old")["new", "misses@2"].outcome == "worse"
+        assert compare(stored, "old")["new", "misses@2"] == known
 
     def test_its_parameters_are_part_of_its_name(self) -> None:
         register(FirstThree)
