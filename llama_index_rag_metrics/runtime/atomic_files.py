@@ -16,9 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .errors import InvalidInput
 
-_DEVICES = (Path("/dev"), Path("/dev/fd"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -42,8 +43,6 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
                 raise _refusal(key, (*path, key))
             members[name] = jsonable(member, *path, key, strict=strict)
         return members
-    import numpy as np
-
     if isinstance(value, np.ndarray):
         items = list(value) if value.ndim else value[()]
         return jsonable(items, *path, strict=strict)
@@ -56,8 +55,6 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    import numpy as np
-
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas', which may not be installed
         return None
     if isinstance(value, (date, time)):
@@ -105,9 +102,8 @@ def whole_file(path: Path) -> Iterator[Path]:
             mode = None
             if path.is_file() and not path.is_symlink():
                 mode = stat.S_IMODE(path.stat().st_mode)
-            # O_EXCL follows no link that somebody may have laid there
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(partial, flags, 0o666 if mode is None else mode | stat.S_IWUSR))
+            # a new file, through no link that somebody may have laid there
+            partial.touch(0o666 if mode is None else mode | stat.S_IWUSR, exist_ok=False)
             yield partial
             _to_disk(partial)
             if mode is not None:
@@ -141,7 +137,7 @@ def open_private(path: str | Path, flags: int) -> int:
 def is_stream(path: Path) -> bool:
     """Whether what is written to a path goes to a device, a pipe or a process's own stream."""
     folder = path.absolute().parent
-    if folder in _DEVICES or folder.is_relative_to("/proc"):
+    if folder in (Path("/dev"), Path("/dev/fd")) or folder.is_relative_to("/proc"):
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
 

@@ -43,12 +43,8 @@ class RagMetricsError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a class takes other arguments than the message that is kept
-        return _unpickled, (type(self), self.args), vars(self)
-
-
-def _unpickled(kind: type[RagMetricsError], arguments: tuple[object, ...]) -> RagMetricsError:
-    return kind.__new__(kind, *arguments)
+        # without __init__, which takes other arguments than the message that is kept
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class InvalidInput(RagMetricsError, ValueError):

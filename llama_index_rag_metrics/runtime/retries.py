@@ -50,12 +50,11 @@ def seconds_asked(error: BaseException | None) -> float | None:
     with suppress(ValueError):  # RFC 9110, 10.2.3: a number of seconds, or a moment
         seconds = float(retry_after)
         return seconds if seconds >= 0 else None
-    try:
+    with suppress(TypeError, ValueError):
         # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time
         moment = parsedate_to_datetime(retry_after.replace("-0000", "+0000"))
-    except (TypeError, ValueError):
-        return None
-    return max(0.0, moment.timestamp() - time.time())
+        return max(0.0, moment.timestamp() - time.time())
+    return None
 
 
 def http_status(error: BaseException | None) -> int | None:
