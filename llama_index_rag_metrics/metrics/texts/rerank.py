@@ -67,9 +67,8 @@ class RerankRelevancy(TextMetric):
         def is_valid(scores: Any) -> bool:
             return isinstance(scores, list) and list(map(type, scores)) == [float] * len(texts)
 
-        scores: list[float]
         (scores,) = await self._cache.fetch([key], ask, is_valid=is_valid)
-        return scores
+        return list(scores)
 
     def _postprocess(self, query: str, texts: Sequence[str]) -> list[float]:
         reranker = self.reranker

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from pydantic import Field, InstanceOf, PrivateAttr, field_validator
+from pydantic import Field, InstanceOf, field_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.matching.likeness import words
@@ -149,16 +149,10 @@ class BM25Similarity(TextMetric):
     k1: float = Field(1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count")
     b: float = Field(default=0.75, ge=0, le=1, description="weight of a text's length")
     corpus: Any = service("texts to take statistics of")
-    _statistics: CorpusStatistics | None = PrivateAttr(None)
-
-    def __init__(self, **parameters: Any) -> None:
-        super().__init__(**parameters)
-        if self.corpus is not None:
-            self._statistics = CorpusStatistics(self.corpus)
 
     @field_validator("corpus")
     @classmethod
-    def _texts(cls, corpus: Any) -> Any:
+    def _counted(cls, corpus: Any) -> CorpusStatistics | None:
         if corpus is None:
             return None
         if isinstance(corpus, str) or not isinstance(corpus, Iterable):
@@ -169,18 +163,19 @@ class BM25Similarity(TextMetric):
             if not isinstance(text, str):
                 remedy = "Leave it out, or give its text."
                 raise InvalidInput(f"corpus[{key!r}]", text, "a text", remedy)
-        return list(texts.values())
+        return CorpusStatistics(texts.values())
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
         prepared = super().prepare(dataset, cache)
-        if prepared._statistics is None:
-            prepared._statistics = CorpusStatistics(map(dataset.indexed_text, dataset.corpus))
-        return prepared
+        if prepared.corpus is not None:
+            return prepared
+        corpus = CorpusStatistics(map(dataset.indexed_text, dataset.corpus))
+        return prepared.model_copy(update={"corpus": corpus})
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        if self._statistics is None:
+        if self.corpus is None:
             raise _no_corpus()
-        return await in_thread(self._scores, self._statistics, query, texts)
+        return await in_thread(self._scores, self.corpus, query, texts)
 
     def _scores(self, corpus: CorpusStatistics, query: str, texts: Sequence[str]) -> list[float]:
         weights = {word: n * corpus.idf(word) for word, n in Counter(words(query)).items()}
