@@ -244,6 +244,14 @@ def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:
     for name, tokens in read.items():
         (configuration,) = sweep(Builder(), grid, DATASET, [name], tokenizer=split)
         assert configuration.tokens == tokens, name
+    # by text, the first two chunks are one item, and the third is the second one
+    texts = ["a b c d e", "a b c d e f", "x y z", "u v"]
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in texts]
+    labels = RetrievalDataset({"q": "?"}, expected_texts={"q": [texts[0], texts[2]]})
+    for name, tokens in {"recall@1": 5, "recall@2": 14, "recall@13tokens": 11}.items():
+        options = {"matcher": "text", "tokenizer": split}
+        (configuration,) = sweep(lambda: lambda _: nodes, {}, labels, [name], **options)
+        assert configuration.tokens == tokens, name
 
 
 class Grader(MockLLM):

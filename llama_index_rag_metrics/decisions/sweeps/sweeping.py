@@ -18,6 +18,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.as_ask import Answer, Question, Source, retrieval_depth
 from llama_index_rag_metrics.evaluation.ask_all import Attempt, answers_to, read_answer
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import CONTEXT, Plan
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -25,7 +26,7 @@ from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
-from llama_index_rag_metrics.rankings.run import Run, first_of_each
+from llama_index_rag_metrics.rankings.run import first_of_each
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.journal import read_journal
@@ -155,7 +156,7 @@ async def _evaluated(
     if inspect.isawaitable(source):
         source = await source
     results = await aevaluate(source, questions, metrics, name=configuration.name, **options)
-    return replace(configuration, results=results, tokens=_mean_tokens(results.run, metrics[0]))
+    return replace(configuration, results=results, tokens=_mean_tokens(results, metrics[0]))
 
 
 def file_name(name: str) -> str:
@@ -181,10 +182,13 @@ def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any
     return source
 
 
-def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
+def _mean_tokens(results: EvaluationResults, metric: BaseRetrievalMetric) -> float | None:
     """The mean tokens of a question that didn't fail, as deep as a metric reads, or None."""
     depth = getattr(metric, "cutoff", None)
-    n_items, amounts = getattr(metric, "k", None), []
+    n_items, amounts, run = getattr(metric, "k", None), [], results.run
+    if n_items is not None and getattr(metric, "recognises", False):
+        # of the items that a matcher made, each with the cost of its chunks
+        run = system_of(results).judged_by(metric.metric_name).run
     for ranking in run.every_ranking:
         if ranking.error is not None:
             continue
