@@ -199,6 +199,8 @@ class Queries:
     stories: Iterable[QueryAnswers]
     compared: bool = False  # whether the first system is the baseline
     lower_is_better: bool = False
+    # the places of questions as asked, where the worst come first
+    places: Mapping[str, int] = field(default_factory=dict)
 
 
 class Mark(NamedTuple):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics import metric_names
@@ -159,4 +160,4 @@ def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
 
 
 def metrics_of(systems: Iterable[System]) -> list[str]:
-    return list(dict.fromkeys(chain.from_iterable(system.scores for system in systems)))
+    return list(dict.fromkeys(chain.from_iterable(map(attrgetter("scores"), systems))))

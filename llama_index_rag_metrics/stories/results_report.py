@@ -21,7 +21,7 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 from .first_line import first_lines
 from .label_view import System, metrics_of
-from .story import hardest, listing_title, stories_of
+from .story import hardest, listing_title, stories_of, worst_first
 from .whereabouts import Losses, losses, losses_sentence
 
 _MOST_ERRORS = 10  # how many different ones are listed
@@ -161,7 +161,7 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
                 seconds = getattr(latency, percentile)
             costs[f"latency {percentile}"].append(model.Cell.of(seconds, "seconds"))
     counts = _with_values(counts)
-    if len({cell.value for cell in chain(*counts.values())}) == 1:
+    if len(set(map(attrgetter("value"), chain(*counts.values())))) == 1:
         counts = {}
     columns = {**counts, **_with_values(costs)}
     if not columns:
@@ -184,16 +184,20 @@ def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[mode
 def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> model.Queries:
-    """Every question on a metric; of `compared` systems the first is the baseline."""
+    """Every question, worst first; of `compared` systems, whose first is the baseline, as asked."""
     query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
+    places: dict[str, int] = {}
+    if metric and not compared and not stages:
+        places = dict(zip(query_ids, range(len(query_ids)), strict=True))
+        query_ids = dict.fromkeys(worst_first(systems, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
-    return model.Queries(metric, names, stories, compared, is_lower_better)
+    return model.Queries(metric, names, stories, compared, is_lower_better, places)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -237,7 +241,7 @@ def remarks(systems: Sequence[System]) -> list[str]:
 
 def unsaid(notes: Sequence[str], decision: Sequence[model.Statement]) -> list[str]:
     """The notes that no statement of the decision has."""
-    text = "\n".join(statement.text for statement in decision)
+    text = "\n".join(map(attrgetter("text"), decision))
     return [note for note in notes if note not in text]
 
 

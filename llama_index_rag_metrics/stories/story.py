@@ -75,7 +75,7 @@ def query_answers(
 
 def _short_names(question: QuestionView) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
-    ids = [need.ids for need in question.needs]
+    ids = list(map(attrgetter("ids"), question.needs))
     ids += [list(answer.ranking.ids) for answer in question.answers if answer.ranking]
     return short_ids(chain.from_iterable(ids))
 
@@ -95,7 +95,7 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
         text=next((item.text for item in need.items if item.text), ""),
-        ranks=[place.rank for place in need.places],
+        ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.loss for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
         remark="; ".join(by_holder(pairs_without_ranks, n)),
@@ -205,16 +205,18 @@ def listing_title(metric: str) -> str:
     return f"Lowest {metric}"
 
 
-def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryAnswers]:
-    """The questions with the worst scores, averaged over the systems; ties keep their order."""
-    columns = columns_of(systems, name_among(metric, metrics_of(systems)))
+def worst_first(systems: Sequence[System], metric: str) -> list[str]:
+    """The scored questions by their mean over the systems; ties keep their order."""
     values: dict[str, list[float]] = defaultdict(list)
-    for column in columns:
+    for column in columns_of(systems, name_among(metric, metrics_of(systems))):
         for query_id, value in column.items():
             values[query_id].append(value)
     means = map_values(fmean, values)
-    worst_ids = sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))[:n]
-    return list(stories_of(worst_ids, systems, metric))
+    return sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))
+
+
+def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryAnswers]:
+    return list(stories_of(worst_first(systems, metric)[:n], systems, metric))
 
 
 def stories_of(

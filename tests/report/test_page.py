@@ -56,6 +56,17 @@ def test_slices_are_folded_below_the_questions() -> None:
     assert html.index("<h2>Questions") < html.index("<details><summary>ndcg@3 by language")
 
 
+def test_questions_of_one_system_begin_with_the_worst() -> None:
+    ranks = {"q1": ["a"], "q2": ["x", "a"], "q3": ["x"]}
+    labels = {name: ["a"] for name in ranks}
+    texts = {name: name for name in ranks}
+    dataset = {"queries": texts, "corpus": {}, "relevant_docs": labels}
+    scores = evaluate(ranks.__getitem__, dataset, ["mrr"])
+    questions = Parsed(html_page(scores.report(full=True))).questions()
+    asked = {name: attributes["data-asked"] for name, attributes in questions.items()}
+    assert list(asked.items()) == [("q3", "2"), ("q2", "1"), ("q1", "0")]
+
+
 def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     questions = Parsed(html).questions()
     assert list(questions) == list(QUERIES)
@@ -74,7 +85,7 @@ def test_question_without_labels_is_not_one_with_nothing_relevant() -> None:
     dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {}, "relevant_docs": {"q2": ["d"]}}
     page = html_page(evaluate(lambda query: ["d"], dataset, ["mrr"]).report(full=True))
     losses = [values.get("data-loss") for values in Parsed(page).questions().values()]
-    assert losses == ["not labelled", None]
+    assert losses == [None, "not labelled"]
 
 
 def test_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) -> None:

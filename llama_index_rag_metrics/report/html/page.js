@@ -23,7 +23,8 @@ const gains = (question) => split(question.dataset.gains, " ").map(Number);
 
 // what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
-  asked: () => 0,
+  written: () => 0,
+  asked: (question) => Number(question.dataset.asked ?? 0),
   worst: (question) => Number(question.dataset.score ?? Infinity),
   loss: (question) => Math.min(...gains(question)),
   gain: (question) => -Math.max(...gains(question)) || 0,
@@ -60,7 +61,8 @@ function words(question) {
 function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
-  const orders = { asked: "as asked", worst: "lowest score first" };
+  let orders = { asked: "as asked", worst: "lowest score first" };
+  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: "worst first", asked: "as asked" };
   if (systems.length) Object.assign(orders, { loss: "largest loss first", gain: "largest gain first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);

@@ -56,6 +56,8 @@ def question(
     if numbers:
         data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
         data["score"] = f"{sum(numbers) / len(numbers):g}"
+    if queries and queries.places:
+        data["asked"] = str(queries.places[query.query_id])
     attributes = f' id="{escape_html(query.query_id)}"'
     for name, value in data.items():
         if value:
