@@ -13,6 +13,7 @@ from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
+_LINE = 90  # characters
 _ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
 
 
@@ -169,7 +170,10 @@ def _relevant(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> 
 
 
 def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
-    """A row for each other passage, with its ranks, the best first."""
+    """A row for each other passage, with its ranks, the best first; beside labels one line each."""
+    characters = size.short
+    if query.wanted:
+        characters = min(characters, _LINE)
     ranks: dict[str, list[int | None]] = {}
     items: dict[str, model.ReportedItem] = {}
     for position, column in enumerate(columns):
@@ -180,7 +184,7 @@ def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> It
             items.setdefault(item.id, item)
     for item_id in sorted(ranks, key=lambda item_id: min(filter(None, ranks[item_id]))):
         item = items[item_id]
-        yield _row("", ranks[item_id], item.name, f" {_text(item.text or '', size.short)}")
+        yield _row("", ranks[item_id], item.name, f" {_text(item.text or '', characters)}")
 
 
 def _row(look: str, ranks: Iterable[int | None], name: str, text: str) -> str:
