@@ -62,8 +62,8 @@ _DECISIONS = {
     ),
 }
 _HOW = (
-    "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
-    "all bounds hold at once with {confidence} confidence."
+    "At most worse by: how far the true mean on {metric}, in its unit, may lie below the best "
+    "configuration's; all bounds hold at once with {confidence} confidence."
 )
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
@@ -193,6 +193,8 @@ class Sweep(Reportable):
         tone: model.Tone = "open"
         if self.failed:
             tone = "alarm"
+        elif self._outcome == "tied":
+            tone = "normal"
         elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
         decision = with_failures([model.Statement(self.decision, tone)], systems, self.primary)
