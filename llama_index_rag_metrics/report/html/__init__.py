@@ -200,7 +200,7 @@ def _heads(text: str, systems: Sequence[str]) -> str:
     """A line above questions: what is to be said of all, and the names above their scores."""
     names = repeated("<b>{}</b>", systems)
     if len(systems) > model.MOST_ABREAST:
-        names = "<b>lowest to highest</b>"
+        names = f"<b>lowest to highest score of {len(systems):,}</b>"
     return f"<p class=heads><span>{text}</span>{names}</p>"
 
 
