@@ -25,7 +25,6 @@ from llama_index_rag_metrics.evaluation.as_ask import (
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics import metric_names
-from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
@@ -49,7 +48,7 @@ _NOBODY = "none of {n} workers is left that could build the retriever: {failure}
 async def aevaluate(
     build: Callable[[], Any],
     dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
+    metrics: Metrics = metric_names.DEFAULT_METRICS,
     *,
     workers: int = WORKERS,
     concurrency: int = 8,

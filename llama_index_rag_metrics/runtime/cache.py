@@ -227,8 +227,7 @@ class Cache:
         return self._connections[process]
 
     def __repr__(self) -> str:
-        location = str(self.path or "memory")
-        return f"<Cache in {location}: {self.cached} cached, {self.fresh} fresh>"
+        return f"<Cache in {self.path or 'memory'}: {self.cached} cached, {self.fresh} fresh>"
 
 
 # SQLite doesn't wait, whatever its timeout, where another process makes the file's journal

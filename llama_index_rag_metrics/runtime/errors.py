@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from numbers import Integral, Real
-from types import FrameType
+from traceback import walk_stack
 from typing import Any, TypeAlias
 
 from .masking import shorten
@@ -222,11 +222,9 @@ def warn(warning: Warning) -> None:
 
 def _calling_line() -> _Line | None:
     """The innermost line of this thread outside this package and asyncio, or the noted one."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame, line in walk_stack(sys._getframe(1)):
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in _BETWEEN:
             registry = frame.f_globals.setdefault("__warningregistry__", {})
-            return frame.f_code.co_filename, frame.f_lineno, module, registry
-        frame = frame.f_back
+            return frame.f_code.co_filename, line, module, registry
     return _noted.get()

@@ -124,9 +124,8 @@ def _fields_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         with suppress(ValueError):  # it has no value yet
             yield name, cell.cell_contents
-    defaults = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
-    yield from zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    yield from zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False)
     yield from (function.__kwdefaults__ or {}).items()
     for name in code.co_names:
         value = function.__globals__.get(name)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
@@ -23,11 +22,7 @@ __all__ = ["TextMetric"]
 
 Aggregation: TypeAlias = Literal["max", "mean", "median"]
 
-_AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "max": max,
-    "mean": lambda scores: math.fsum(scores) / len(scores),
-    "median": statistics.median,
-}
+_AGGREGATIONS: dict[str, Callable[..., float]] = {"max": max, "mean": fmean, "median": median}
 
 
 def service(description: str, default: Any = None, **limits: Any) -> Any:
