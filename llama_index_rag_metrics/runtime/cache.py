@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -241,13 +241,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     # only its owner may read what was asked; SQLite's further files have the same permissions
     os.close(open_private(path, os.O_RDWR))
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
-    try:
+    with ExitStack() as opened:
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+        opened.callback(connection.close)
         # a killed process loses nothing that was written; a power cut may lose the last values
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(_TABLE)
-    except BaseException:
-        connection.close()
-        raise
+        opened.pop_all()  # it stays open
     return connection

@@ -74,9 +74,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
             return _run_in(inner, coroutine)
         finally:
             inner.stop()
-    with (
-        _lock
-    ):  # all other calls have one thread; another one after a fork, or where code blocks it
+    # all other calls have one thread; another one after a fork, or where code blocks it
+    with _lock:
         if not (_threads and _threads[-1].is_alive()):
             _threads[:] = [_LoopThread()]
         thread = _threads[-1]

@@ -141,8 +141,8 @@ import asyncio, os, sys, threading, time
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.runtime import sync
 
-waited, wait = [], sync._wait
-sync._wait = lambda outcome, seconds: waited.append(seconds) or wait(outcome, seconds)
+waited, wait = [], sync.wait
+sync.wait = lambda outcomes, seconds: waited.append(seconds) or wait(outcomes, seconds)
 
 def say_blocked():
     os.write(1, b"blocked\\n")  # whole, whichever thread prints at the same time
