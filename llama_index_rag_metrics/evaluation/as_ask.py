@@ -157,8 +157,10 @@ class SourceRetriever(BaseRetriever):
 async def ask_captured(source: Source, question: Question, timeout: float | None = None) -> Answer:
     """Ask a question, with the retrievals that were made for it where there can be several."""
     with capture() if source.captures else nullcontext() as session:
-        coroutine = source.ask(question)
-        answer = await (coroutine if timeout is None else within(timeout, coroutine))
+        asking = source.ask(question)
+        if source.captures or timeout is not None:
+            asking = within(timeout, asking)  # in a context of its own
+        answer = await asking
     if answer.calls is not None and session is not None:
         answer.calls = session.retrievals
     return answer

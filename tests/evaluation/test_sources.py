@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import math
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -168,6 +169,19 @@ def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None
 
     with pytest.raises(InvalidInput, match=r"got 'an answer'.*captured if it is an asynchronous"):
         evaluate(ask, DATASET, ["mrr"])
+
+
+@pytest.mark.parametrize("timeout", [None, 5])
+def test_what_an_asynchronous_function_sets_ends_with_its_question(timeout: float | None) -> None:
+    earlier = ContextVar("earlier", default="none")
+
+    async def ask(query: str) -> list[str]:
+        found = [earlier.get()]
+        earlier.set(query)
+        return found
+
+    run = evaluate(ask, DATASET, ["mrr"], workers=1, timeout=timeout).run
+    assert [list(ranking.ids) for ranking in run.values()] == [["none"], ["none"]]
 
 
 class Workflowish:
