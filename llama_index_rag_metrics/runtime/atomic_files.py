@@ -16,8 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .errors import InvalidInput
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -43,6 +41,8 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
                 raise _refusal(key, (*path, key))
             members[name] = jsonable(member, *path, key, strict=strict)
         return members
+    import numpy as np  # the command's help does without
+
     if isinstance(value, np.ndarray):
         items = list(value) if value.ndim else value[()]
         return jsonable(items, *path, strict=strict)
@@ -55,6 +55,8 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    import numpy as np
+
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas', which may not be installed
         return None
     if isinstance(value, (date, time)):
