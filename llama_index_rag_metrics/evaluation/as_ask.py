@@ -265,10 +265,8 @@ def _workflow(workflow: Workflow) -> Source:
     context = _CONTEXTS.get(next(iter(extras), ""), "")
 
     async def ask(question: Question) -> Answer:
-        contexts: dict[str, Any] = {
-            "chat_history": question.history,
-            "metadata": question.copied_metadata(),
-        }
+        contexts: dict[str, Any] = {"chat_history": question.history}
+        contexts["metadata"] = question.copied_metadata()
         arguments = {**dict.fromkeys(names, question.query_str), **picked(contexts, extras)}
         handler: Any = workflow.run(**arguments)
         try:
@@ -328,8 +326,7 @@ def _function(function: Callable[..., Any]) -> Source:
 
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")
-    context = "metadata" if takes_metadata else ""
-    return Source(ask, name, function, context, captures=is_async)
+    return Source(ask, name, function, "metadata" if takes_metadata else "", captures=is_async)
 
 
 def _takes_metadata(function: Callable[..., Any]) -> bool:

@@ -94,8 +94,7 @@ class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
 
     def _values(self) -> dict[str, dict[str, RetrievalMetricResult]]:
         """Query id to metric to its value, those that were computed one by one with metadata."""
-        values: dict[str, dict[str, RetrievalMetricResult]]
-        values = {query_id: {} for query_id in self.scores.queries}
+        values = {query_id: dict[str, RetrievalMetricResult]() for query_id in self.scores.queries}
         for metric in self.scores:
             computed = self._computed.get(metric, {})
             for query_id, value in self.scores.by_query(metric).items():
