@@ -130,10 +130,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             listings.append(Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, stages=True, decision=decision)
-        means, *tables = report.tables
+        tables = list(report.tables)
         passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
+        tables.insert(1, passages)  # below the means
         title = f"Stages: {listed(list(self), most=9)}"
-        return replace(report, title=title, tables=[means, passages, *tables], listings=listings)
+        return replace(report, title=title, tables=tables, listings=listings)
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"

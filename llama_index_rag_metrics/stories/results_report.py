@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.report.text import by_holder, listed, one_line
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
-from .first_line import first_lines
+from .first_line import first_lines, is_unmeasured
 from .label_view import System, metrics_of
 from .story import hardest, listing_title, stories_of, worst_first
 from .whereabouts import Losses, losses, losses_sentence
@@ -102,8 +102,10 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
 
 
 def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Table:
-    """The mean of each metric with its interval, in the digits that its questions carry."""
+    """The mean of each metric with its interval; empty where no system has a mean."""
     rows = []
+    if all(map(is_unmeasured, map(attrgetter("scores"), systems))):
+        systems = []
     for system in systems:
         intervals = system.scores.intervals()
         cells = []
