@@ -129,10 +129,7 @@ def _fill(grades: list[float], n: int) -> FloatArray:
 
 
 _MISSES = 20  # queries in a row, judged one by one, that found nothing: their ids may not fit
-_STRANGE = (
-    "nothing labelled was retrieved for {n} questions in a row: do labels and retriever use the "
-    "same ids? A label is {label!r}, a retrieved id {retrieved!r}"
-)
+_STRANGE = "{n} questions in a row found no label: one is {label!r}, a retrieved id {retrieved!r}"
 _misses = [0]
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 """The last labels and ids, and what came of them: of one query, whose metrics ask one by one."""
