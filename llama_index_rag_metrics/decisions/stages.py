@@ -122,12 +122,15 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         for flow in self.flow:
             cells = [Cell.of(flow.kept, "count"), Cell.of(flow.lost, "count", "alarm")]
             rows.append(Row(flow.stage, cells))
-            lines = []
+            by_question = defaultdict[str, list[str]](list)
             for loss in sorted(self.losses, key=lambda loss: loss.rank or 0):
                 if loss.stage == flow.stage:
-                    text = systems[0].scores.queries.get(loss.query_id, "")
-                    lines.append((loss.query_id, text, [str(loss)]))
-            listings.append(Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
+                    by_question[loss.query_id].append(str(loss))
+            texts = systems[0].scores.queries
+            lines = [(key, texts.get(key, ""), losses) for key, losses in by_question.items()]
+            listings.append(
+                Listing.of(f"Questions that lost passages at {flow.stage}", lines, _LISTED_LOSSES)
+            )
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, stages=True, decision=decision)
         tables = list(report.tables)

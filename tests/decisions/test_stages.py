@@ -232,7 +232,7 @@ def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.M
     kept_and_lost = [lines(flow, stage)[1:3] for stage in ("retriever", "cutoff", "rerank")]
     assert kept_and_lost == [["4", "0"], ["3", "1"], ["3", "0"]]
     assert "1 of 4 relevant passages lost: 1 dropped by cutoff." in text
-    assert "Lost at cutoff: 1" in text
+    assert "Questions that lost passages at cutoff: 1" in text
     assert "c [1] “text of c”: dropped by cutoff (was 3)" in text
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
     of_cutoff = ("cutoff", "q1", "c", 1.0, "text of c", 3, "dropped by cutoff")
