@@ -35,7 +35,11 @@ from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metric
 from llama_index_rag_metrics.metrics.ranks import *
 from llama_index_rag_metrics.metrics.sets import *
 from llama_index_rag_metrics.metrics.spans import *
-from llama_index_rag_metrics.metrics.texts import *
+from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
+from llama_index_rag_metrics.metrics.texts.rerank import *
+from llama_index_rag_metrics.metrics.texts.semantic import *
+from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.matching.matched import match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run

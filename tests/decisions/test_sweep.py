@@ -250,7 +250,7 @@ def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:
     nodes = [NodeWithScore(node=TextNode(text=text)) for text in texts]
     labels = RetrievalDataset({"q": "?"}, expected_texts={"q": [texts[0], texts[2]]})
     for name, tokens in {"recall@1": 5, "recall@2": 14, "recall@13tokens": 11}.items():
-        options = {"matcher": "text", "tokenizer": split}
+        options: dict[str, Any] = {"matcher": "text", "tokenizer": split}
         (configuration,) = sweep(lambda: lambda _: nodes, {}, labels, [name], **options)
         assert configuration.tokens == tokens, name
 

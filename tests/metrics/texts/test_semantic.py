@@ -172,7 +172,7 @@ class TestBM25:
         }
 
     def test_k1_and_b(self) -> None:
-        def score(**parameters: float) -> float:
+        def score(**parameters: Any) -> float:
             scorer = BM25Similarity(corpus=CORPUS, **parameters)
             return scorer.compute("cat", retrieved_texts=[CORPUS[2]]).score
 
