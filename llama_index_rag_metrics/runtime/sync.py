@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 WORKERS = 8  # questions or requests that are under way at once, by default
 
-_QUICK = 0.0003  # seconds: a blocking call that takes less is quick
+_QUICK = 0.001  # seconds: a blocking call that takes less is quick
 _MOST_QUEUED = 0.005  # seconds that quick calls wait for one that isn't
 _PATIENCE = 0.5  # seconds that a coroutine may take to end after Ctrl-C, and the loop at the end
 
