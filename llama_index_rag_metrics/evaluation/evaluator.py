@@ -188,7 +188,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         labels = {"query": expected_ids} if expected_ids is not None else {}
         texts = {"query": expected_texts} if expected_texts is not None else {}
         dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
-        dataset.mode = mode
         options: dict[str, Any] = {"match_on": self.match_on, "matcher": self.matcher}
         options |= {"node_postprocessors": self.node_postprocessors, "raise_on_error": True}
         plan = Plan.of(dataset, self.metrics, **{**options, **kwargs})
@@ -198,7 +197,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 reason = f"{metric.metric_name} has no value for {shorten(query)}."
                 sentence = " ".join([reason, *(results.scores.notes or [_NO_LABEL])])
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
-        return results[0]
+        return results[0].model_copy(update={"mode": RetrievalEvalMode(mode)})
 
     evaluate = synchronous_method(aevaluate)  # type: ignore[arg-type, pydantic-field]
 

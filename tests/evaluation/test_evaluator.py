@@ -201,6 +201,9 @@ class TestSingleQuery:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=retriever)
         result = evaluator.evaluate("?", [label], mode=RetrievalEvalMode.TEXT)
         assert result.metric_vals_dict == {"mrr": mrr}
+        assert result.mode is RetrievalEvalMode.TEXT
+        image = evaluator.evaluate("?", [label], mode=RetrievalEvalMode.IMAGE)
+        assert image == result.model_copy(update={"mode": RetrievalEvalMode.IMAGE})
 
     def test_needs_relevance(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
