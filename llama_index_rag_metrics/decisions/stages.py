@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -15,8 +15,13 @@ from typing import Any, NamedTuple
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, differences_of
-from llama_index_rag_metrics.decisions.comparison.pairing import pair
+from llama_index_rag_metrics.decisions.comparison.difference import (
+    TALLY,
+    Difference,
+    differences_of,
+    what_to_do,
+)
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.as_ask import (
     Answer,
     Question,
@@ -50,12 +55,16 @@ from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import WORKERS, stopwatch, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
+from llama_index_rag_metrics.statistics.intervals import alpha_of
 from llama_index_rag_metrics.stories import whereabouts
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
-from llama_index_rag_metrics.stories.label_view import Item, System
-from llama_index_rag_metrics.stories.results_report import systems_report
+from llama_index_rag_metrics.stories.label_view import Item, System, metrics_of
+from llama_index_rag_metrics.stories.results_report import means_table, queries_of, systems_report
 
+_CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
+_OTHERS = "On other metrics"
+_FROM_BEFORE = "Differences are from the stage before."
 _LOST = "{n:,} of {passages} lost{causes}."
 
 
@@ -113,19 +122,19 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         if len(self) == 1:
             return []
         keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]
-        paired = pair(map_values(attrgetter("scores"), self), [self._metric])
-        return list(differences_of(paired, keys, 0.95))
+        return list(differences_of(self._paired, keys, _CONFIDENCE))
 
     def report(self, *, full: bool = False) -> Report:
         """What each stage gains, where relevant passages were lost, scores and latencies."""
         systems, rows, listings = self._systems, [], []
         for flow in self.flow:
-            cells = [Cell.of(flow.kept, "count"), Cell.of(flow.lost, "count", "alarm")]
-            rows.append(Row(flow.stage, cells))
-            by_question = defaultdict[str, list[str]](list)
+            by_question, causes = defaultdict[str, list[str]](list), dict[str, None]()
             for loss in sorted(self.losses, key=lambda loss: loss.rank or 0):
                 if loss.stage == flow.stage:
                     by_question[loss.query_id].append(str(loss))
+                    causes[loss.cause] = None
+            n_lost = Cell.of(flow.lost, "count", "alarm")._replace(losses="|".join(causes))
+            rows.append(Row(flow.stage, [Cell.of(flow.kept, "count"), n_lost]))
             texts = systems[0].scores.queries
             lines = [(key, texts.get(key, ""), losses) for key, losses in by_question.items()]
             listings.append(
@@ -133,14 +142,35 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             )
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, stages=True, decision=decision)
-        tables = list(report.tables)
+        metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
+        other_means = replace(means_table(systems, metrics), is_detail=True, title=_OTHERS)
         passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
-        tables.insert(1, passages)  # below the means
-        title = f"Stages: {listed(list(self), most=9)}"
-        return replace(report, title=title, tables=tables, listings=listings)
+        counts = [table for table in report.tables if table.is_detail]
+        return replace(
+            report,
+            title=f"Stages: {listed(list(self), most=9)}",
+            tables=[self._means, passages, other_means, *counts],
+            listings=listings,
+            queries=partial(queries_of, systems, self._metric, compared=True, stages=True),
+        )
+
+    @property
+    def _means(self) -> Table:
+        """The mean of each stage on the metric that decides, and how it differs from the last."""
+        means = means_table(self._systems, [self._metric])
+        cells = {difference.system: difference.cells for difference in self.differences}
+        rows = []
+        for stage, [mean] in means.rows:
+            rows.append(Row(stage, [mean, *cells.get(stage, [Cell(None, tone="quiet")] * 2)]))
+        head = [self._metric, "difference", TALLY]
+        return Table(means.title, head, rows, "stage", text=_FROM_BEFORE)
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
+
+    @cached_property
+    def _paired(self) -> Paired:
+        return pair(map_values(attrgetter("scores"), self), [self._metric])
 
     @cached_property
     def _systems(self) -> list[System]:
@@ -186,7 +216,13 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     def _decision(self) -> list[Statement]:
         """Whether each postprocessor is better than none, where passages were lost, what failed."""
         n_wanted = self.flow[-1].kept + len(self.losses)
-        statements = [difference.statement for difference in self.differences if difference.n]
+        statements = []
+        for difference in self.differences:
+            if difference.n:
+                statements.append(difference.statement)
+            if difference.changed and difference.outcome == "can't tell":
+                choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE))
+                statements.append(Statement(choice, "open"))
         if n_wanted:
             causes = Counter(loss.cause for loss in self.losses).most_common()
             words = ", ".join(f"{n:,} {cause}" for cause, n in causes)
@@ -205,12 +241,10 @@ def _lost_passage(
 ) -> LostPassage:
     """A passage that was wanted and lost; of alternatives that which was retrieved, or the best."""
     item = next((alternative for alternative in need if alternative.id == place.item), need[0])
-    rank, cause = place.rank or place.was, place.loss
-    if cause == whereabouts.OTHER_ID:
+    rank, text = place.rank or place.was, item.text or ""
+    if place.loss == whereabouts.OTHER_ID:
         rank = None
-    if cause == whereabouts.DROPPED:
-        cause = f"dropped by {place.stage}"
-    return LostPassage(place.stage, query_id, item.id, item.grade, item.text or "", rank, cause)
+    return LostPassage(place.stage, query_id, item.id, item.grade, text, rank, place.cause)
 
 
 async def aevaluate_stages(

@@ -31,6 +31,7 @@ class Cell(NamedTuple):
     high: float | None = None
     limit: float | None = None  # what it must be told apart from, however many digits that takes
     digits: int = 4  # how many decimals it carries, and its interval
+    losses: str = ""  # a click shows the questions that lost passages in one of these ways: "a|b"
 
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
@@ -198,6 +199,7 @@ class Queries:
     systems: Sequence[str]  # as the answers of each question have them
     stories: Iterable[QueryAnswers]
     compared: bool = False  # whether the first system is the baseline
+    stages: bool = False  # whether the baseline of a system is the one before it
     lower_is_better: bool = False
     # the places of questions as asked, where the worst come first
     places: Mapping[str, int] = field(default_factory=dict)

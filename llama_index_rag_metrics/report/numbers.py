@@ -34,10 +34,12 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
 
 
 def interval_of(cell: Cell) -> str:
-    """The interval of a score in brackets, after a space; "" where there is none."""
-    if cell.form != "score" or cell.low is None or cell.high is None or math.isnan(cell.low):
+    """The interval of a score or a difference in brackets, after a space; "" for none."""
+    if cell.form not in ("score", "signed"):
         return ""
-    return f" ({_bounds(None, cell._replace(limit=None))})"
+    if cell.low is None or cell.high is None or math.isnan(cell.low):
+        return ""
+    return f" ({_bounds(cell.form, cell._replace(limit=None))})"
 
 
 def digits_of(n: int) -> int:

@@ -76,7 +76,6 @@ def systems_report(
     if len(set(sizes)) > 1:
         lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
     slices = [slice_table(systems, key, primary) for key in slice_by]
-    runs = with_runs(systems)
     return model.Report(
         title=title,
         lead="; ".join(lead),
@@ -88,7 +87,7 @@ def systems_report(
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         figures=figures,
-        queries=partial(queries_of, runs, primary, stages=stages),
+        queries=partial(queries_of, with_runs(systems), primary),
         records=_records(systems),
     )
 
@@ -186,20 +185,20 @@ def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[mode
 def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> model.Queries:
-    """Every question, worst first; of `compared` systems, whose first is the baseline, as asked."""
+    """Every question, worst first; of `compared` systems, or stages of one pipeline, as asked."""
     query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
-    if metric and not compared and not stages:
+    if metric and not compared:
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
         query_ids = dict.fromkeys(worst_first(systems, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
-    return model.Queries(metric, names, stories, compared, is_lower_better, places)
+    return model.Queries(metric, names, stories, compared, stages, is_lower_better, places)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:

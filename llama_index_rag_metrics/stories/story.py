@@ -96,7 +96,7 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         name=" or ".join(_item_name(item, names) for item in need.items),
         text=next((item.text for item in need.items if item.text), ""),
         ranks=list(map(attrgetter("rank"), need.places)),
-        losses=[place.loss for _, place in question.deciding(need.places)],
+        losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
         remark="; ".join(by_holder(pairs_without_ranks, n)),
         is_missed=bool(pairs) and not is_found,

@@ -36,7 +36,7 @@ UNMET = "no relevant passage meets it"  # said of a group, or a facet, that noth
 RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 _TELLING = 40  # parts of fewer characters may be alike by chance
-_VERBS = {NEVER: ("was", "were"), DROPPED: ("was", "were")}
+_PAST = ("never", "dropped")  # what a loss in the past begins with
 
 
 class Whereabouts(NamedTuple):
@@ -52,6 +52,11 @@ class Whereabouts(NamedTuple):
     @property
     def is_known(self) -> bool:
         return bool(self.loss or self.rank)
+
+    @property
+    def cause(self) -> str:
+        """How it was lost, with the name of the stage that dropped it."""
+        return f"dropped by {self.stage}" if self.loss == DROPPED else self.loss
 
 
 NOWHERE = Whereabouts()
@@ -274,11 +279,11 @@ class Losses:
             self.of_run = " (in the first run)"
         self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
         self.n_questions = self.n_without = 0  # and those that got no relevant passage
-        self.by_loss = Counter[str]()  # how many were lost in each of the ways of `LOSSES`
+        self.by_loss = Counter[str]()  # how many were lost in each way, as `Whereabouts.cause`
 
     def add(self, places: Iterable[Whereabouts]) -> None:
         """Count one question."""
-        losses = [place.loss for place in places if place.is_known and place.loss != UNMET]
+        losses = [place.cause for place in places if place.is_known and place.loss != UNMET]
         self.by_loss.update(filter(None, losses))
         self.n_wanted += len(losses)
         self.n_questions += bool(losses)
@@ -287,10 +292,11 @@ class Losses:
     def __str__(self) -> str:
         is_one = self.n_wanted == 1
         total, parts = f" of {self.n_wanted:,} relevant passages", []
-        for loss in LOSSES:
+        for loss in dict.fromkeys((*LOSSES, *self.by_loss)):
             n = self.by_loss[loss]
             if n:
-                verb = _VERBS.get(loss, ("is", "are"))[n > 1]
+                verbs = ("was", "were") if loss.startswith(_PAST) else ("is", "are")
+                verb = verbs[n > 1]
                 passages = "the relevant passage" if is_one else f"{n:,}{total}"
                 parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
                 total = ""

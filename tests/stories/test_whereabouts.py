@@ -181,7 +181,7 @@ def test_stages_say_which_one_dropped_it() -> None:
         "c": ("never retrieved", [None, None]),
         "a": ("rank 2", [2, 2]),
     }
-    assert story.why == ["1 of 3 relevant passages was never retrieved, 1 was dropped by a stage."]
+    assert story.why == ["1 of 3 relevant passages was never retrieved, 1 was dropped by rerank."]
     assert "b [1] “text of b”: dropped by rerank (was 4)" in str(stages)
 
 

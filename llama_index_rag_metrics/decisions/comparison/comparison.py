@@ -28,14 +28,13 @@ from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.story import lost_most
 
-from .difference import Difference, differences_of, what_to_do
+from .difference import TALLY, Difference, differences_of, what_to_do
 from .pairing import Paired, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BEST = "{system} is the best of {n:,} on {metric}."
-_TALLY = "better / same / worse"
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _COMMON = "Means are of questions that all have scores for, a difference of those that both have."
 _AVERAGES = {"embedding_similarity", "bm25_similarity", "llm_relevancy", "precision"}
@@ -219,7 +218,7 @@ class Comparison(Reportable):
         primary, *metrics = self.metric_names
         names = [self.baseline, *self._rivals]
         level = numbers.percent(self.confidence)
-        head = ["mean", f"{level} interval", "difference", f"{level} interval", _TALLY]
+        head = ["mean", f"{level} interval", "difference", f"{level} interval", TALLY]
         rows = [model.Row(name, self._cells(name, primary)) for name in names]
         explanations = []
         if len(names) > 2:
@@ -257,9 +256,9 @@ class Comparison(Reportable):
         if row is None:
             cells += [model.Cell(None, tone="quiet")] * 3
         else:
-            cells.append(model.Cell(row.difference, "signed", row.statement.tone))
-            cells.append(model.Cell(None, "range", low=row.low, high=row.high))
-            cells.append(model.Cell((row.wins, row.ties, row.losses), "tally"))
+            difference, tally = row.cells
+            interval = model.Cell(None, "range", low=row.low, high=row.high)
+            cells += (difference._replace(low=None), interval, tally)
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
     def _figure(self) -> model.Figure:

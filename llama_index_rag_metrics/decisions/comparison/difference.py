@@ -11,7 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.model import Statement, Tone
+from llama_index_rag_metrics.report.model import Cell, Statement, Tone
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import (
@@ -28,6 +28,7 @@ from .pairing import Key, Paired
 
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
+TALLY = "better / same / worse"
 _MARGIN = 0.02
 _TONES: Mapping[Outcome, Tone] = {"better": "best", "worse": "alarm"}
 _NOTHING = "Nothing can be said about {system} and {baseline} on {metric}: {reason}."
@@ -118,6 +119,14 @@ class Difference(Sentence):
         """The verdict as a report has it."""
         label = self.outcome if self.changed or not self.n else "same"
         return Statement(self.verdict, _TONES.get(self.outcome, "normal"), label)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The difference with its interval, and how many questions are better, same and worse."""
+        difference = Cell(self.difference, "signed", self.statement.tone, self.low, self.high)
+        digits = numbers.digits_for(self.n, self.low, self.high)
+        tally = Cell((self.wins, self.ties, self.losses), "tally")
+        return [difference._replace(digits=digits), tally]
 
     @property
     def verdict(self) -> str:

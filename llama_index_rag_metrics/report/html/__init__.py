@@ -96,9 +96,8 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
-    for listing in report.listings:
-        if not (queries and listing.queries[0].answers):
-            yield from _listing(listing)
+    for listing in () if queries else report.listings:
+        yield from _listing(listing)
     failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
     folds += _fold(report.failures_title, _bullets(failures))
     folds += _fold("About this run", _definitions(report.about))
@@ -134,6 +133,8 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
+            elif cell.losses and systems:
+                text = _LINK.format("loss", escape_html(cell.losses), text)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
             rows += f'<td data-head="{escape_html(head)}"{_around(look, _CLASS)}>{text}'
     label, look = escape_html(table.title or "Numbers"), "wide"
@@ -187,7 +188,8 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
     yield (
-        f'<section id=rag-questions data-systems="{compared}"><h2>Questions</h2>'
+        f'<section id=rag-questions data-systems="{compared}"{" data-stages" * queries.stages}>'
+        "<h2>Questions</h2>"
         f"{_sentence(remarks)}<form class=controls hidden></form>"
         f"{_heads(text, queries.systems)}<div class=list>"
     )

@@ -40,8 +40,9 @@ function shows(systems) {
   const named = { all: "all questions" };
   systems.slice(1).forEach((system, number) => {
     const counts = counted(all.map((question) => changes(question)[number]));
+    const baseline = systems["stages" in place.dataset ? number : 0];
     for (const name of ["better", "same", "worse"]) {
-      const than = name === "same" ? `same as ${systems[0]}` : `${name} than ${systems[0]}`;
+      const than = `${name} ${name === "same" ? "as" : "than"} ${baseline}`;
       if (counts.get(name)) named[`${name} ${number + 1}`] = `${system} ${than} (${counts.get(name)})`;
     }
   });
@@ -76,7 +77,7 @@ function start() {
   const isShown = (question) => {
     const [kind, ...rest] = show.value.split(" ");
     if (kind === "all") return true;
-    if (kind === "loss") return losses(question).includes(rest.join(" "));
+    if (kind === "loss") return split(rest.join(" "), "|").some((loss) => losses(question).includes(loss));
     return changes(question)[Number(rest[0]) - 1] === kind;
   };
   const update = () => {
@@ -96,8 +97,12 @@ function start() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-show]");
     if (!link) return;
-    show.value = link.dataset.show;
-    if (show.selectedIndex < 0) show.value = "all";
+    const value = link.dataset.show;
+    show.value = value;
+    if (show.selectedIndex < 0) {
+      const text = value.replace("loss ", "").replaceAll("|", ", or ");
+      show.append(make("option", { value, selected: true }, text));
+    }
     update();
   });
   list.addEventListener("toggle", (event) => {

@@ -48,7 +48,8 @@ def question(
     gains = []
     if queries and queries.compared:
         sign = -1 if queries.lower_is_better else 1
-        gains = [sign * (score - scores[0]) for score in scores[1:]]
+        baselines = scores if queries.stages else scores[:1] * len(scores)
+        gains = [sign * (score - base) for base, score in zip(baselines, scores[1:], strict=False)]
     numbers = [score for score in scores if not isnan(score)]
     losses, changes = _losses(query), list(map(_change_name, gains))
     if query.left_out and not numbers:
@@ -62,7 +63,7 @@ def question(
     attributes = f' id="{escape_html(query.query_id)}"'
     for name, value in data.items():
         if value:
-            attributes += f' data-{name}="{value}"'
+            attributes += f' data-{name}="{escape_html(value)}"'
     inner = "".join(_unfolded(query, size))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
