@@ -113,7 +113,7 @@ def test_cheapest_of_those_within_the_tolerance() -> None:
     bound = swept.at_most_worse(taken)
     assert 0 < bound <= 0.1
     assert swept.decision == (
-        f"Take share=9, top_k=1: it is at most {rounded_up(bound, 3)} worse than the best of 4 on "
+        f"Take share=9, top_k=1: it is at most {rounded_up(bound, 2)} worse than the best of 4 on "
         "recall@3 (95 % confidence, 60 questions)."
     )
 
@@ -281,7 +281,9 @@ def _rows(swept: Sweep) -> Sequence[Row]:
 def test_winner_where_there_is_one() -> None:
     swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
     assert swept.winner is swept["share=9, top_k=1"]
-    assert swept.decision == "share=9, top_k=1 is the best of 3 on recall@3."
+    assert swept.decision == (
+        "share=9, top_k=1 is the best of 3 on recall@3 (95 % confidence, 60 questions)."
+    )
     assert swept.recommended is swept.winner
     assert swept.at_most_worse(swept.ranked[0]) == 0
     assert swept.report().decision[0].tone == "best"
@@ -395,7 +397,8 @@ def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
     near = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": (close, 1, 0.1)})
     hasty = made_sweep({"a": (scores, 10, 0.1), "b": (scores, 10, 0.09)})
     assert hasty.decision.startswith("Keep name=a: ")  # a p95 is never twice the same
-    assert near.decision == f"{swept.decision} These can't tell whether another one is better."
+    more = "Another one may be better: about 650 questions would tell."
+    assert near.decision == f"{swept.decision} {more}"
 
 
 def test_sweep_without_labels_says_what_to_do() -> None:

@@ -32,7 +32,18 @@ _COSTS: Mapping[str, tuple[str, model.Form, float]] = {
     "tokens": ("tokens a question", "count", 0.05),
     "p95": ("latency p95", "seconds", 0.5),
 }
-_DIGITS = 3
+# the badge of each outcome, and its colour
+_BADGES: Mapping[str, tuple[str, model.Tone]] = {
+    "failed": ("No decision", "alarm"),
+    "single": ("nothing to compare", "open"),
+    "nothing in common": ("can't tell", "open"),
+    "winner": ("best", "best"),
+    "take": ("good enough", "best"),
+    "cheaper": ("good enough", "best"),
+    "tied": ("same scores", "normal"),
+    "tied, others are near": ("can't tell", "open"),
+    "too few": ("can't tell", "open"),
+}
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
     "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
@@ -46,7 +57,7 @@ _DECISIONS = {
     "nothing in common": (
         "Nothing can be compared: no question has a value for all {n} configurations."
     ),
-    "winner": "{best} is the best of {n} on {metric}.",
+    "winner": "{best} is the best of {n} on {metric} ({confidence} confidence, {questions}).",
     "take": (
         "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
         "({confidence} confidence, {questions})."
@@ -56,14 +67,15 @@ _DECISIONS = {
         "{bound} worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
     "tied": _TIED,
-    "tied, others are near": f"{_TIED} These can't tell whether another one is better.",
+    "tied, others are near": f"{_TIED} Another one may be better: {{needed}} would tell.",
     "too few": (
         "Not enough questions to choose one of {n} configurations on {metric}: {until}keep {best}."
     ),
 }
 _HOW = (
     "At most worse by: how far the true mean on {metric}, in its unit, may lie below the best "
-    "configuration's; all bounds hold at once with {confidence} confidence."
+    "configuration's; all bounds hold at once with {confidence} confidence. Tokens are of the "
+    "passages that {metric} reads."
 )
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
@@ -190,14 +202,9 @@ class Sweep(Reportable):
         n_all = numbers.counted(len(self.configurations), "configuration", "configurations")
         n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
         about = results_report.about(systems)
-        tone: model.Tone = "open"
-        if self.failed:
-            tone = "alarm"
-        elif self._outcome == "tied":
-            tone = "normal"
-        elif self.recommended is not None and len(self._finished) > 1:
-            tone = "best"
-        decision = with_failures([model.Statement(self.decision, tone)], systems, self.primary)
+        badge, tone = _BADGES["failed" if self.failed else self._outcome]
+        verdict = model.Statement(self.decision, tone, badge)
+        decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
         columns: dict[str, list[Any]] = {}
         for point in self:
@@ -287,10 +294,11 @@ class Sweep(Reportable):
 
     @property
     def _decision_of_finished(self) -> str:
-        best, until = self.ranked[0], ""
+        best, until, needed = self.ranked[0], "", "more questions"
         recommended = self.recommended or best
         if self._shortfalls.queries is not None:
-            until = f"until you have about {numbers.two_digits_up(self._shortfalls.queries)}, "
+            n = f"about {numbers.two_digits_up(self._shortfalls.queries)}"
+            until, needed = f"until you have {n}, ", f"{n} questions"
         return _DECISIONS[self._outcome].format(
             best=best.name,
             recommended=recommended.name,
@@ -301,6 +309,7 @@ class Sweep(Reportable):
             questions=numbers.questions(len(self._scores)),
             ties=listed([point.name for point in self._tied[1:]]),
             until=until,
+            needed=needed,
         )
 
     def _notes(self) -> Iterator[str]:
@@ -329,7 +338,8 @@ class Sweep(Reportable):
             cells[name] = model.Cell(str(value), tone=tone)
         for metric in self.metric_names:
             mean = model.Cell.of(configuration.mean(metric), "score")
-            cells[metric] = numbers.mean_of(mean, len(self._scores), _DIGITS)
+            digits = self._digits if metric == self.primary else 0
+            cells[metric] = numbers.mean_of(mean, len(self._scores), digits)
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]
         cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
@@ -339,12 +349,21 @@ class Sweep(Reportable):
             cells[heading] = model.Cell.of(getattr(configuration, cost), form)
         return cells
 
+    @cached_property
+    def _digits(self) -> int:
+        """The decimals of the metric that decides: as many as its smallest bound takes."""
+        bounds = map(self.at_most_worse, self._finished)
+        smallest = min((bound for bound in bounds if 0 < bound < math.inf), default=1.0)
+        digits = max(numbers.digits_of(len(self._scores)), numbers.decimals_of(-smallest, smallest))
+        return min(digits, numbers.DIGITS)
+
     def _bound(self, configuration: Configuration) -> model.Cell:
         """How much worse than the best one a configuration is, at most, rounded up."""
         bound = self.at_most_worse(configuration)
         if bound == math.inf:
             return model.Cell.of(None, "score")
-        return model.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
+        rounded = float(numbers.rounded_up(bound, self._digits))
+        return model.Cell(rounded, "score", digits=self._digits)
 
     def _record(self, configuration: Configuration) -> dict[str, Any]:
         is_finished = configuration in self._finished
@@ -361,17 +380,18 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> model.Figure | None:
-        """Every configuration by its tokens and its quality, with its rank; one has its name."""
-        marks = []
+        """Each configuration by tokens and quality, if tokens differ; with ranks, and one name."""
+        marks, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
+                amounts.append(point.tokens)
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
                 label = str(rank)
                 if point is (self.recommended or self.ranked[0]):
                     label += f" ({point.name})"
                 marks.append(model.Mark(point.tokens, mean, title, label=label))
-        if not marks:
+        if max(amounts) * (1 - saving) <= min(amounts[1:], default=0.0):
             return None
         series = [model.Series("configurations", 0, marks)]
         return model.Figure("marks", "tokens a question", self.primary, series)
