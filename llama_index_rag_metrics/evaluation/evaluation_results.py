@@ -136,8 +136,7 @@ class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
-        Without a metric, the first.
-        They print with what was asked, wanted and retrieved, and where it was lost.
+        Without a metric, the first. They print as their stories: where what was wanted was lost.
 
         Raises:
             InvalidInput: the metric wasn't scored.
@@ -227,7 +226,8 @@ Reported: TypeAlias = EvaluationResults | Scores  # what a report takes for one 
 def system_of(reported: Reported, name: str = "") -> System:
     if isinstance(reported, Scores):
         return System.of(reported, name)
-    return System.of(reported.scores, name)._replace(about=reported.about)
+    system = System.of(reported.scores, name)
+    return system._replace(about=reported.about, computed=reported._computed)
 
 
 def results_report(reported: Mapping[str, Reported], **options: Any) -> Report:

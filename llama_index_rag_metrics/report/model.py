@@ -13,7 +13,6 @@ from .text import excerpt, passage_line
 
 MOST_WANTED = 5
 MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first
-LEGEND = "in brackets the grade of the label; without: unlabelled"
 
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
@@ -136,6 +135,13 @@ class QueryAnswers(NamedTuple):
     summary: Sequence[str] = ()  # the same in fewer words
     remarks: Sequence[str] = ()
     left_out: str = ""  # why metrics of labels leave it out; "" where they don't
+    legend: str = ""  # what the numbers in brackets are
+    cutoff: int | None = None  # after how many passages the metric stops reading
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether the systems are too many to stand side by side."""
+        return len(self.answers) > MOST_ABREAST
 
     def more_wanted(self, n_listed: int) -> str:
         """How many passages are wanted beyond those that are listed, in words; "" for none."""
@@ -165,10 +171,8 @@ class Listing:
 
     @property
     def legend(self) -> str:
-        """What the grades in brackets mean; "" where there are none."""
-        if any(query.wanted for query in self.queries):
-            return LEGEND
-        return ""
+        """What the numbers in brackets are; "" where there are none."""
+        return next((query.legend for query in self.queries if query.legend), "")
 
     @classmethod
     def of(
@@ -201,7 +205,8 @@ class Queries:
     compared: bool = False  # whether the first system is the baseline
     stages: bool = False  # whether the baseline of a system is the one before it
     lower_is_better: bool = False
-    # the places of questions as asked, where the worst come first
+    order: str = "as asked"  # the order of the stories, in words
+    # the places of questions as asked, where another order is
     places: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -142,7 +142,7 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def by_holder(pairs: Iterable[tuple[str, str]], n: int) -> list[str]:
+def by_holder(pairs: Iterable[tuple[str, str]], n: int, most: int = 3) -> list[str]:
     """Each text once, after the names that it holds for unless these are all n."""
     holders: dict[str, dict[str, None]] = {}
     for text, holder in pairs:
@@ -152,5 +152,5 @@ def by_holder(pairs: Iterable[tuple[str, str]], n: int) -> list[str]:
         if len(names) == n:
             lines.append(text)
         else:
-            lines.append(f"{listed(list(names))}: {text}")
+            lines.append(f"{listed(list(names), most)}: {text}")
     return lines

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from inspect import cleandoc
 
 import numpy as np
 
+from llama_index_rag_metrics.metrics import metric_names
+from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Cell, Statement, Tone
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.containers import picked
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.score_rankings import runs_of
@@ -72,7 +77,18 @@ def with_failures(
         for text in by_holder(pairs, len(systems)):
             statements.append(Statement(text, tone))
     unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    if LabelView.of(metric).of_texts and verdicts:
+        verdicts = [*verdicts, Statement(meaning_of(metric), "quiet")]
     return [*statements, *verdicts, *unanswered]
+
+
+def meaning_of(name: str) -> str:
+    """What a metric of the package says of itself; "" of others."""
+    with suppress(RagMetricsError, ImportError):
+        metric = metric_names.metric(name)
+        if isinstance(metric, NamedMetric):
+            return cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return ""
 
 
 def nothing_measured(scores: Scores) -> str:

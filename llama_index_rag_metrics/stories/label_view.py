@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.metrics import metric_names
+from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
@@ -21,6 +22,8 @@ from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
+
+UNNAMED = "score"  # the name of what has none
 
 
 class Item(NamedTuple):
@@ -38,6 +41,7 @@ class LabelView(NamedTuple):
     by_place: bool = False  # whether passages are recognised by their places in documents
     k: int | None = None  # after how many passages it stops reading a ranking, if that is known
     budget: int | None = None  # after how many tokens
+    of_texts: bool = False  # whether it scores each text, whatever its label
 
     @classmethod
     def of(cls, name: str) -> LabelView:
@@ -52,6 +56,7 @@ class LabelView(NamedTuple):
             "spans" in getattr(metric, "needs", ()),
             cutoff if isinstance(cutoff, int) else None,
             cutoff.tokens if isinstance(cutoff, TokenBudget) else None,
+            isinstance(metric, TextMetric),
         )
 
     def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[Item]]:
@@ -94,11 +99,12 @@ class System(NamedTuple):
     scores: Scores
     about: Mapping[str, str] = {}  # what was evaluated and how, label to value
     retrieval: Retrieval = Retrieval(Run())
+    computed: Mapping[str, Mapping[str, Any]] = {}  # metric to query id to its result, with details
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval or Retrieval(Run())
-        return cls(name or one_line(scores.name) or "score", scores, {}, retrieval)
+        return cls(name or one_line(scores.name) or UNNAMED, scores, {}, retrieval)
 
     @property
     def run(self) -> Run:

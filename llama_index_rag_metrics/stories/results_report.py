@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from inspect import cleandoc
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from llama_index_rag_metrics.metrics import metric_names
-from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.report.text import by_holder, listed, one_line
-from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.scores.scores import Scores
 
-from .first_line import first_lines, is_unmeasured
-from .label_view import System, metrics_of
-from .story import hardest, listing_title, stories_of, worst_first
+from .first_line import first_lines, is_unmeasured, meaning_of
+from .label_view import UNNAMED, System, metrics_of
+from .story import hardest, largest_loss_first, listing_title, stories_of, worst_first
 from .whereabouts import Losses, losses, losses_sentence
 
 _MOST_ERRORS = 10  # how many different ones are listed
@@ -53,7 +49,7 @@ def systems_report(
     """The report of one or several systems, side by side; the first metric decides."""
     names = list(map(attrgetter("name"), systems))
     title = "Retrieval evaluation"
-    if names != ["score"]:
+    if names != [UNNAMED]:
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
     primary = next(iter(metrics), "")
@@ -72,13 +68,13 @@ def systems_report(
     sizes = []
     for scores in map(attrgetter("scores"), systems):  # or scored by what needs no labels
         sizes.append(scores.counts.scored or max(map(scores.n, scores), default=0))
-    lead = [f"{questions(sizes[0])} scored", *systems[0].scores.counts.left_out]
+    lead = with_left_out(f"{questions(sizes[0])} scored", systems[0].scores)
     if len(set(sizes)) > 1:
-        lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
+        lead = f"{min(sizes):,} to {questions(max(sizes))} scored"
     slices = [slice_table(systems, key, primary) for key in slice_by]
     return model.Report(
         title=title,
-        lead="; ".join(lead),
+        lead=lead,
         decision=decision,
         about=about(systems),
         tables=[means_table(systems, metrics), *counts_tables(systems), *slices],
@@ -92,19 +88,28 @@ def systems_report(
     )
 
 
+def with_left_out(lead: str, scores: Scores) -> str:
+    """How many questions count, and how many don't; without labels all do, if any."""
+    if scores.counts.scored:
+        return "; ".join([lead, *scores.counts.left_out])
+    return f"{lead}, without labels"
+
+
 def with_runs(systems: Sequence[System]) -> Sequence[System]:
-    """The means of one system without rankings, and its runs beside them; several as they are."""
+    """The runs of one system, and their means without rankings; several systems as they are."""
     if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
         return systems
-    means = systems[0].scores.replace(retrieval=None, repeats=())
-    return [System.of(means, systems[0].name), *systems[0].repeats]
+    means = systems[0].scores.replace(retrieval=None, repeats=(), failed={})
+    return [*systems[0].repeats, System.of(means, "mean")]
 
 
 def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Table:
     """The mean of each metric with its interval; empty where no system has a mean."""
-    rows = []
+    rows, label_head = [], "system"
     if all(map(is_unmeasured, map(attrgetter("scores"), systems))):
         systems = []
+    elif [system.name for system in systems] == [UNNAMED]:
+        systems, label_head = [systems[0]._replace(name="mean")], ""
     for system in systems:
         intervals = system.scores.intervals()
         cells = []
@@ -117,7 +122,7 @@ def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Tabl
                 cell = mean_of(model.Cell(mean.mean, "score", low=mean.low, high=mean.high), mean.n)
             cells.append(cell)
         rows.append(model.Row(system.name, cells))
-    return model.Table("Means with 95 % intervals", metrics, rows)
+    return model.Table("Means with 95 % intervals", metrics, rows, label_head)
 
 
 def slice_table(systems: Sequence[System], key: str, metric: str) -> model.Table:
@@ -185,20 +190,26 @@ def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[mode
 def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> model.Queries:
-    """Every question, worst first; of `compared` systems, or stages of one pipeline, as asked."""
+    """Every question: worst first; of systems compared with the first one, the largest loss."""
     query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
+    first_ids, order = list[str](), "as asked"
     if metric and not compared:
+        first_ids, order = worst_first(systems, metric), "worst first"
+    elif metric and not stages:
+        first_ids, order = largest_loss_first(systems, metric), "largest loss first"
+    if first_ids:
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
-        query_ids = dict.fromkeys(worst_first(systems, metric)) | query_ids
+        query_ids = dict.fromkeys(first_ids) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
-    return model.Queries(metric, names, stories, compared, stages, is_lower_better, places)
+    details = compared, stages, is_lower_better, order, places
+    return model.Queries(metric, names, stories, *details)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -250,13 +261,10 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
     """The meaning of each metric that the package knows, in the metric's own words."""
     terms = [("Signs", _SIGNS)]
     for name in metrics:
-        with suppress(RagMetricsError, ImportError):
-            metric = metric_names.metric(name)
-            if isinstance(metric, NamedMetric):
-                low, high = metric.bounds
-                meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-                limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
-                terms.append((name, f"{meaning} Range {limits}."))
+        if meaning_of(name):
+            low, high = limits_of(name)
+            limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
+            terms.append((name, f"{meaning_of(name)} Range {limits}."))
     return terms
 
 

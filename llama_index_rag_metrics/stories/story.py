@@ -13,10 +13,10 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
+from llama_index_rag_metrics.report.numbers import count, counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import by_holder, excerpt, one_line, sentence, short_ids
-from llama_index_rag_metrics.runtime.containers import map_values
+from llama_index_rag_metrics.runtime.containers import map_values, picked
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.scores import name_among
@@ -39,8 +39,11 @@ _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
 _WORSE = "Where {system} is worse than {baseline} on {metric}: {n}"
 _PAGE = 'The page has every question: to_html("report.html"), or --html.'
+_NAMED = 12  # systems that had or lost a passage, on a page
 _LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
 _OTHER_TEXT = ", with another text: “{text}”"
+_LEGEND = "in brackets the grade of the label; without: unlabelled"
+_LEGEND_OF_TEXTS = "in brackets scores by {metric}"
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -69,8 +72,15 @@ def query_answers(
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
         left_out = left_out or _LEFT_OUT.get(answer.system.scores.excluded.get(query_id, ""), "")
-    why, remarks = _why(question), list(_remarks(question, metric))
-    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out)
+    if any(query_id in column for column in scores):
+        left_out = ""
+    why, remarks, legend = _why(question), list(_remarks(question, metric)), ""
+    if question.needs:
+        legend = _LEGEND
+    elif any(answer.text_scores for answer in question.answers):
+        legend = _LEGEND_OF_TEXTS.format(metric=metric)
+    details = left_out, legend, question.view.k
+    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, *details)
 
 
 def _short_names(question: QuestionView) -> dict[str, str]:
@@ -91,6 +101,8 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
                 pairs_without_ranks.append((words, answer.system.name))
             is_found = is_found or not place.loss
     n = question.n_deciding
+    if n > model.MOST_ABREAST:  # a page has no columns of so many
+        pairs_without_ranks = pairs
     return model.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
@@ -98,7 +110,7 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
-        remark="; ".join(by_holder(pairs_without_ranks, n)),
+        remark="; ".join(by_holder(pairs_without_ranks, n, _NAMED)),
         is_missed=bool(pairs) and not is_found,
     )
 
@@ -136,10 +148,12 @@ def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> mo
     retrieved, searches, ranks = [], None, dict(answer.ranks)
     for item in ranking.ids:
         grade, name = answer.grade_of(item), names[item]
-        if grade is not None:
-            name += f" [{grade:g}]"
         # the first of copies has the rank
         rank, text = ranks.pop(item, None), answer.texts[item]
+        if grade is not None:
+            name += f" [{grade:g}]"
+        elif text in answer.text_scores and not answer.needs:
+            name += f" [{count(answer.text_scores[text])}]"
         retrieved.append(model.ReportedItem(item, name, text, rank, answer.is_hit(item)))
     if ranking.calls is not None:
         searches = [_search(answer, call, number) for number, call in enumerate(ranking.calls, 1)]
@@ -165,17 +179,25 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
 
 def _why(question: QuestionView) -> tuple[list[str], list[str]]:
     """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
-    pairs, summaries = [], []
+    pairs, summaries, n_lost = [], [], defaultdict[str, list[int]](list)
+    n_wanted, n_deciding = 0, question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
+            n_wanted = max(n_wanted, counts.n_wanted)
             for loss, n in counts.by_loss.items():
-                share = ""
-                if counts.n_wanted > 1 and question.n_deciding <= model.MOST_ABREAST:
-                    share = f"{n} of {counts.n_wanted} "
+                n_lost[loss].append(n)
+                share = f"{n} of {counts.n_wanted} " if counts.n_wanted > 1 else ""
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
-    return by_holder(pairs, question.n_deciding), by_holder(summaries, question.n_deciding)
+    if n_deciding <= model.MOST_ABREAST:
+        return by_holder(pairs, n_deciding), by_holder(summaries, n_deciding)
+    lines = []
+    for loss, numbers in n_lost.items():
+        share = f"{' to '.join(map(str, sorted({min(numbers), max(numbers)})))} of {n_wanted} "
+        extent = f" in {len(numbers)} of {n_deciding} systems"
+        lines.append(f"{share if n_wanted > 1 else ''}{loss}{extent}")
+    return list(map(sentence, lines)), lines
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
@@ -213,6 +235,18 @@ def worst_first(systems: Sequence[System], metric: str) -> list[str]:
             values[query_id].append(value)
     means = map_values(fmean, values)
     return sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))
+
+
+def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
+    """The questions by what any system lost against the first one; ties keep their order."""
+    sign = -1 if lower_is_better(metric) else 1
+    baseline, *columns = columns_of(systems, metric)
+    gains: dict[str, float] = {}
+    for column in columns:
+        for query_id, value in picked(column, baseline).items():
+            gain = sign * (value - baseline[query_id])
+            gains[query_id] = min(gain, gains.get(query_id, gain))
+    return sorted(gains, key=gains.__getitem__)
 
 
 def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryAnswers]:

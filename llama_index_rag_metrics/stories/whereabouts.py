@@ -77,6 +77,7 @@ class SystemAnswer:
         self.labels: dict[str, Sequence[str]] = {}  # passage to the labels that it stands for
         self.ranks: dict[str, int] = {}  # of passages; none of what repeats labels above it
         self.places: dict[str, Whereabouts] = {}  # label to where the ranking or a search has it
+        self.text_scores: dict[str, float] = {}  # of a metric of texts, text to its score
         if ranking is None:
             return
         self.error = ranking.error
@@ -92,6 +93,10 @@ class SystemAnswer:
                 for label in picked(self.judged.grades, self.labels.get(item, ())):
                     self.places.setdefault(label, place)
         self._find(ranking)
+        result = system.computed.get(metric, {}).get(query_id)
+        if view.of_texts and result is not None:
+            texts = ranking.without_copies(ranking.texts or ranking.ids).texts or ()
+            self.text_scores.update(zip(texts, result.metadata.get("scores", ()), strict=False))
 
     def _label_by_id(self, ranking: Ranking) -> None:
         for items in (ranking, *(ranking.calls or ())):

@@ -93,7 +93,7 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
         "| system | mean | 95 % interval | difference | 95 % interval | better / same / worse |"
     )
     assert rows[1] == "| :-- |" + " --: |" * 5
-    assert rows[2] == "| a | 1.00 | – | – | – | – |"
+    assert rows[2] == "| a | 1.00 | – | baseline | – | – |"
     assert rows[3] == (
         "| x&#124;y &#96;z&#96; &#91;l&#93;(http&#58;//e) &#64;me &#60;b&#62; &#35;1 next "
         "| 1.00 | – | 0.00 | – | 0 / 1 / 0 |"

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
+from support.reported import EVIL, METRICS, baseline, comparison, other, results
 
 from llama_index_rag_metrics import Ranking, Scores, compare, evaluate
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
@@ -69,13 +69,14 @@ def test_questions_of_one_system_begin_with_the_worst() -> None:
 
 def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     questions = Parsed(html).questions()
-    assert list(questions) == list(QUERIES)
+    gains = {name: attributes.get("data-gains") for name, attributes in questions.items()}
+    assert list(gains) == ["q4", "q5", "q2", "q1", "q3"]  # the largest loss first, unknown last
     # the baseline has a at rank 2 and b at 3, the other a at 1 and no b
-    assert questions["q1"]["data-change"] == "better"
+    assert gains["q1"] == "0.0905157"
+    assert gains["q2"] == "-0.36907"
+    assert gains["q3"] is None
     assert questions["q1"]["data-loss"] == "never retrieved"
     assert "alert(1)&lt;/script&gt;: 1 of 2 never retrieved</small>" in html  # the other's name
-    assert questions["q2"]["data-change"] == "worse"
-    assert questions["q3"]["data-change"] == "unknown"
     assert questions["q3"]["data-loss"] == "nothing relevant"
     assert questions["q4"]["data-loss"] == "failed"
     assert questions["q5"]["data-loss"] == "nothing retrieved|never retrieved"

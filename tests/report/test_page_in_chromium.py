@@ -47,11 +47,11 @@ def test_questions_are_filtered_by_loss_and_by_change(tab: Tab) -> None:
         return tab.shown()
 
     assert shown("better 1") == ["q1"]
-    assert shown("worse 1") == ["q2", "q4", "q5"]
+    assert shown("worse 1") == ["q4", "q5", "q2"]  # the largest loss first
     assert shown("loss failed") == ["q4"]
     assert shown("loss nothing retrieved") == ["q5"]
     assert shown("loss nothing relevant") == ["q3"]
-    assert shown("all") == ["q1", "q2", "q3", "q4", "q5"]
+    assert shown("all") == ["q4", "q5", "q2", "q1", "q3"]
 
 
 def test_count_in_the_table_shows_those_questions(open_report: OpenReport) -> None:
@@ -62,7 +62,7 @@ def test_count_in_the_table_shows_those_questions(open_report: OpenReport) -> No
     report = Report("", tables=[table], queries=compared.queries)
     tab = open_report(report)
     tab.page.locator("a.worse").click()
-    assert tab.shown() == ["q2", "q4", "q5"]
+    assert tab.shown() == ["q4", "q5", "q2"]
     assert tab.page.locator("form [role=status]").inner_text() == "3 of 5"
 
 

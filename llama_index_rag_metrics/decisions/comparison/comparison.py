@@ -170,11 +170,14 @@ class Comparison(Reportable):
         best_rival = self.systems[self._rivals[0]]
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids))
+        extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"
+        lead = results_report.with_left_out(f"{n} {extent}", systems[0].scores)
         if not self._is_paired(self.primary):
-            n = f"{self._is_common(self.primary).sum():,} of {n}"
+            n_common = self._is_common(self.primary).sum()
+            lead = f"{n_common:,} of {n} {extent}, those that all have scores for"
         return model.Report(
             title=f"{listed(list(self.systems)[1:])} against {one_line(self.baseline)}",
-            lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
+            lead=lead,
             decision=decision,
             about=results_report.about(systems),
             tables=[*self._tables(), *results_report.counts_tables(systems)],
@@ -254,10 +257,13 @@ class Comparison(Reportable):
         bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [model.Cell(mean.mean, "score"), bounds]
         if row is None:
-            cells += [model.Cell(None, tone="quiet")] * 3
+            cells.append(model.Cell("baseline", tone="quiet"))
+            cells += [model.Cell(None, tone="quiet")] * 2
         else:
             difference, tally = row.cells
             interval = model.Cell(None, "range", low=row.low, high=row.high)
+            if row.low is not None and not row.changed:
+                interval = model.Cell("same scores", "outcome", "quiet")
             cells += (difference._replace(low=None), interval, tally)
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
@@ -273,7 +279,10 @@ class Comparison(Reportable):
                 if row.system == name and row.metric in metrics and row.n:
                     interval = numbers.between(row.low, row.high)
                     title = f"{name}: {row.metric}: {numbers.signed(row.difference)} ({interval})"
-                    marks.append(model.Mark(row.difference, row.metric, title, row.low, row.high))
+                    mark = model.Mark(row.difference, row.metric, title, row.low, row.high)
+                    if not row.changed:
+                        mark = mark._replace(title=row.verdict, low=None, high=None)
+                    marks.append(mark)
             series.append(model.Series(name, systems.index(name), marks))
         heading = f"difference from {self.baseline}"
         return model.Figure("points", heading, "", series, has_zero_line=True)

@@ -62,13 +62,12 @@ class GradedRelevance(Relevance):
 
 
 class LLMRelevancy(TextMetric):
-    """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts.
+    """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts: 0
+    has nothing to do with it, 1 is on its subject, 2 has something of an answer, 3 the exact one.
 
-    Grades are whole numbers from 0 to 3, by UMBRELA's rubric: nothing to do with the query, on the
-    subject, something of an answer, the exact answer (https://arxiv.org/abs/2406.06519). Nothing
-    retrieved scores 0. Each text is graded in a call of its own. Answers are understood as JSON, in
-    UMBRELA's own form, out of 3 or as a plain number; one that isn't clearly a grade is refused and
-    asked for once more, and then fails.
+    The rubric is UMBRELA's (https://arxiv.org/abs/2406.06519). Nothing retrieved scores 0. Each
+    text is graded in a call of its own. Answers are understood as JSON, in UMBRELA's own form, out
+    of 3 or as a plain number; one that isn't a grade is asked for once more, and then fails.
 
     Args:
         llm: an LLM of LlamaIndex, called in a thread; by default `Settings.llm`, as it is when it

@@ -25,10 +25,10 @@ __all__ = ["BM25Similarity", "EmbeddingSimilarity"]
 
 
 class EmbeddingSimilarity(TextMetric):
-    """Similarity of the retrieved texts to the question by their embeddings, mean over the texts.
+    """Similarity of the retrieved texts to the question by their embeddings, mean over the texts:
+    1 is alike, 0 unrelated, by cosine. It favours a retriever that searches by these embeddings.
 
-    cosine is in [-1, 1], dot unbounded, euclidean 1 / (1 + distance), in (0, 1]. Nothing retrieved
-    has no value. Texts are embedded in the model's batches, in a thread, each distinct text once.
+    euclidean is 1 / (1 + distance), in (0, 1], dot unbounded. Nothing retrieved has no value.
 
     Args:
         embed_model: an embedding model of LlamaIndex; by default `Settings.embed_model`, as it is
@@ -121,12 +121,12 @@ def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray
 
 
 class BM25Similarity(TextMetric):
-    """The BM25 score of the retrieved texts for the question, mean over the texts; unbounded.
+    """How well the retrieved texts fit the question's words, by BM25, mean over the texts: 0 is no
+    word in common, and there is no highest score. It favours a retriever that searches by BM25.
 
     Σ over the query's words of idf · tf·(k1+1) / (tf + k1·(1 − b + b·length/average length)), with
     Lucene's idf = ln(1 + (N − df + 0.5) / (df + 0.5)). df, N and the average length are those of
-    the corpus, whatever is retrieved, so that chunks of any size are scored on one scale. Nothing
-    retrieved has no value.
+    the corpus, so that chunks of any size are on one scale. Nothing retrieved has no value.
 
     Args:
         k1: how fast further occurrences of a word stop counting; larger is slower.

@@ -6,6 +6,7 @@ The decision comes first, then one table beside its figure, and the questions; a
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
@@ -117,8 +118,11 @@ def _statement(statement: model.Statement) -> str:
 def _figure(figure: model.Figure | None, caption: str) -> str:
     if figure is None or not any(series.marks for series in figure.series):
         return ""
-    drawing = render(on_page(figure, caption))
-    return f"<figure><figcaption>{escape_html(caption)}</figcaption>{drawing}</figure>"
+    drawing, title = render(on_page(figure, caption)), escape_html(caption)
+    if figure.form == "points" and len(figure.series) >= model.MOST_ABREAST:  # folded where narrow
+        title += ", with intervals"
+        return f"<details class=figure open><summary>{title}</summary>{drawing}</details>"
+    return f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
 
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
@@ -141,6 +145,8 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     longest_label = max(map(len, map(attrgetter("label"), table.rows)))
     if len(table.head) > _MOST_COLUMNS or longest_label > _LONGEST_LABEL:
         look = "wide stacks"  # on a narrow screen
+    if any(cell.form == "tally" for row in table.rows for cell in row.cells[4:]):
+        look = "wide pairs"
     return (
         f'<div class="{look}" tabindex=0 role=group aria-label="Table: {label}"><table>'
         f"<thead><tr>{heads}<tbody>{rows}</table></div>"
@@ -174,16 +180,19 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     size, remarks = next(size for size in SIZES if len(stories) <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
-    if texts:
-        remarks = sentence(model.LEGEND)
+    if size.is_late:
+        remarks = sentence(next((story.legend for story in stories if story.legend), ""))
     joint = "".join(texts)
     n_bytes = len(joint.encode("utf-8", "replace"))
     if n_bytes > _ROOM:
         room = max(_LEAST, _ROOM // len(texts))
         size = size._replace(characters=room * len(joint) // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
-    count = counted(len(stories), "question", "questions")
-    text = f"{count} <small>{escape_html(queries.metric)}</small>"
+    text = counted(len(stories), "question", "questions")
+    for reason, n in Counter(story.left_out for story in stories if story.left_out).items():
+        text += f", {n:,} {escape_html(reason)}"
+    for detail, look in ((queries.metric, "metric"), (queries.order, "order")):
+        text += f" <small class={look}>{escape_html(detail)}</small>"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
@@ -202,7 +211,7 @@ def _heads(text: str, systems: Sequence[str]) -> str:
     """A line above questions: what is to be said of all, and the names above their scores."""
     names = repeated("<b>{}</b>", systems)
     if len(systems) > model.MOST_ABREAST:
-        names = f"<b>lowest to highest score of {len(systems):,}</b>"
+        names = f"<b>lowest to highest of {len(systems):,}</b>"
     return f"<p class=heads><span>{text}</span>{names}</p>"
 
 
@@ -210,9 +219,9 @@ def _listing(listing: model.Listing) -> Iterator[str]:
     """Questions worth a look; those without rankings show their remarks unfolded."""
     yield f"<section><h2>{escape_html(listing.title)}</h2>"
     yield _sentence(listing.lead)
-    if listing.legend:
-        systems = [answer.system for answer in listing.queries[0].answers]
-        yield _heads(escape_html(sentence(listing.legend)), systems)
+    systems = [answer.system for answer in listing.queries[0].answers]
+    if systems:
+        yield _heads("", systems)
     for story in listing.queries:
         if story.answers or story.wanted:
             yield question(story)

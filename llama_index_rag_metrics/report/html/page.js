@@ -18,16 +18,16 @@ function choices(label, values) {
 
 const split = (text, sign) => (text ?? "").split(sign).filter(Boolean);
 const losses = (question) => split(question.dataset.loss, "|");
-const changes = (question) => split(question.dataset.change, " ");
 const gains = (question) => split(question.dataset.gains, " ").map(Number);
+const known = (numbers) => numbers.filter((number) => !isNaN(number));
+const change = (gain) => gain > 0 ? "better" : gain < 0 ? "worse" : gain === 0 ? "same" : "unknown";
 
 // what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
   written: () => 0,
   asked: (question) => Number(question.dataset.asked ?? 0),
   worst: (question) => Number(question.dataset.score ?? Infinity),
-  loss: (question) => Math.min(...gains(question)),
-  gain: (question) => -Math.max(...gains(question)) || 0,
+  gain: (question) => -Math.max(...known(gains(question))) || 0,
 };
 
 function counted(values) {
@@ -39,7 +39,7 @@ function counted(values) {
 function shows(systems) {
   const named = { all: "all questions" };
   systems.slice(1).forEach((system, number) => {
-    const counts = counted(all.map((question) => changes(question)[number]));
+    const counts = counted(all.map((question) => change(gains(question)[number])));
     const baseline = systems["stages" in place.dataset ? number : 0];
     for (const name of ["better", "same", "worse"]) {
       const than = `${name} ${name === "same" ? "as" : "than"} ${baseline}`;
@@ -62,9 +62,10 @@ function words(question) {
 function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
-  let orders = { asked: "as asked", worst: "lowest score first" };
-  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: "worst first", asked: "as asked" };
-  if (systems.length) Object.assign(orders, { loss: "largest loss first", gain: "largest gain first" });
+  const orders = { written: place.querySelector(".order").textContent };
+  if (systems.length) orders.gain = "largest gain first";
+  if (systems.length || !all[0]?.dataset.asked) orders.worst = "lowest score first";
+  if (all[0]?.dataset.asked) orders.asked = "as asked";
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
   const count = make("span", { role: "status" });
@@ -78,7 +79,7 @@ function start() {
     const [kind, ...rest] = show.value.split(" ");
     if (kind === "all") return true;
     if (kind === "loss") return split(rest.join(" "), "|").some((loss) => losses(question).includes(loss));
-    return changes(question)[Number(rest[0]) - 1] === kind;
+    return change(gains(question)[Number(rest[0]) - 1]) === kind;
   };
   const update = () => {
     const sought = split(search.value.toLowerCase(), " ");
@@ -120,6 +121,7 @@ function open() {
   asked.scrollIntoView();
 }
 
+if (matchMedia("(max-width: 640px)").matches) document.querySelector(".figure")?.removeAttribute("open");
 if (place) start();
 addEventListener("hashchange", open);
 open();

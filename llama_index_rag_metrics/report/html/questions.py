@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
+from operator import itemgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model
@@ -15,6 +16,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 _LINE = 90  # characters
 _ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
+_CUT = "<tr class=cut>{}<td>below the cutoff {:,}"
 
 
 class Size(NamedTuple):
@@ -49,14 +51,13 @@ def question(
     if queries and queries.compared:
         sign = -1 if queries.lower_is_better else 1
         baselines = scores if queries.stages else scores[:1] * len(scores)
-        gains = [sign * (score - base) for base, score in zip(baselines, scores[1:], strict=False)]
-    numbers = [score for score in scores if not isnan(score)]
-    losses, changes = _losses(query), list(map(_change_name, gains))
-    if query.left_out and not numbers:
-        losses[query.left_out] = 0
-    data = {"change": " ".join(changes), "loss": "|".join(losses), "gains": "", "score": ""}
+        for base, score in zip(baselines, scores[1:], strict=False):
+            gain = sign * (score - base)
+            gains.append(0.0 if abs(gain) <= NOISE else gain)
+    numbers, losses = [score for score in scores if not isnan(score)], _losses(query)
+    data = {"loss": "|".join(losses)}
     if numbers:
-        data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
+        data["gains"] = " ".join(map("{:g}".format, gains))
         data["score"] = f"{sum(numbers) / len(numbers):g}"
     if queries and queries.places:
         data["asked"] = str(queries.places[query.query_id])
@@ -64,10 +65,11 @@ def question(
     for name, value in data.items():
         if value:
             attributes += f' data-{name}="{escape_html(value)}"'
-    inner = "".join(_unfolded(query, size))
+    looks = [""] * (len(scores) - len(gains)) + list(map(_look, gains))
+    inner = "".join(_unfolded(query, size, looks))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
-    return f"<details class=q{attributes}>{_summary(query, losses, changes)}{inner}</details>\n"
+    return f"<details class=q{attributes}>{_summary(query, losses, looks)}{inner}</details>\n"
 
 
 def _number(answer: model.ReportedAnswer) -> float:
@@ -80,14 +82,12 @@ def _number(answer: model.ReportedAnswer) -> float:
     return nan
 
 
-def _change_name(change: float) -> str:
-    if isnan(change):
-        return "unknown"
-    if abs(change) <= NOISE:
-        return "same"
-    if change > 0:
-        return "better"
-    return "worse"
+def _look(gain: float) -> str:
+    if isnan(gain):
+        return ""
+    if gain > 0:
+        return " class=better"
+    return " class=worse" if gain else " class=same"
 
 
 def _losses(query: model.QueryAnswers) -> Counter[str]:
@@ -100,24 +100,24 @@ def _losses(query: model.QueryAnswers) -> Counter[str]:
             losses["nothing retrieved"] = 0
     for passage in query.wanted:
         losses.update(filter(None, passage.losses))
+    if query.left_out:
+        losses[query.left_out] = 0
     return losses
 
 
-def _summary(query: model.QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
+def _summary(query: model.QueryAnswers, losses: Counter[str], looks: Sequence[str]) -> str:
     """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
     failures = [loss for loss, n in losses.items() if not n]
     text += repeated(" <small>{}</small>", [*failures, *query.summary])
-    if len(query.answers) > model.MOST_ABREAST:
+    scores = "".join(map("<b{}>{}</b>".format, looks, map(_score, query.answers)))
+    if query.is_of_many:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
-        scores = f"<b class=range>{' to '.join(ends)}</b>"
-    else:
-        tags = ["b"] * (len(query.answers) - len(changes)) + list(map("b class={}".format, changes))
-        scores = "".join(map("<{}>{}</b>".format, tags, map(_score, query.answers)))
+        scores = f"<b>{' to '.join(ends)}</b>"
     return f"<summary><span>{text}</span>{scores}</summary>"
 
 
@@ -125,9 +125,8 @@ def _score(answer: model.ReportedAnswer) -> str:
     return escape_html(shown(answer.score, interval=False))
 
 
-def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
+def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> Iterator[str]:
     yield repeated("<p class=why>{}</p>", query.why)
-    is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
     outcomes = [(answer.outcome, answer.system) for answer in query.answers if answer.outcome]
     yield repeated("<p class=lost>{}</p>", by_holder(outcomes, len(query.answers)))
@@ -137,61 +136,79 @@ def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     searches = ""
     for lines, systems in searchers.items():
         title = "Searches"
-        if not is_alone:
+        if len(query.answers) > 1:
             title += f" of {', '.join(systems)}"
         items = repeated("<li>{}", lines)
         searches += f"<div><h4>{escape_html(title)}</h4><ol>{items}</ol></div>"
     if searches:
         yield f"<div class=searches>{searches}</div>"
-    columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
-    columns = columns or list(range(len(query.answers)))
-    rows = "".join([*_relevant(query, columns, size), *_others(query, columns, size)])
+    names = [answer.system for answer in query.answers if answer.retrieved is not None]
+    if query.is_of_many:
+        scores = ""
+        for answer, look in zip(query.answers, looks, strict=True):
+            scores += f"<li>{escape_html(answer.system)} <b{look}>{_score(answer)}</b>"
+        yield f"<ul class=scores>{scores}</ul>"
+        names = ["best rank"]
+    elif len(query.answers) == 1:
+        names = ["rank"] * len(names)
+    rows = "".join([*_relevant(query, size), *_others(query, size)])
     if rows:
-        heads = ""
-        for column in columns:
-            answer = query.answers[column]
-            head = f"{escape_html(answer.system)} <b>{_score(answer)}</b>"
-            heads += f"<th>{'rank' if is_alone else head}"
-        yield f"<table class=ranks><thead><tr>{heads}<th>passage<tbody>{rows}</table>"
+        legend = "" if size.is_late or not query.legend else f", {query.legend}"
+        heads = repeated("<th>{}", [*names, f"passage{legend}"])
+        yield f"<table class=ranks><thead><tr>{heads}<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
-def _relevant(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
         look, remark = " class=hit", ""
         if passage.is_missed:
             look = " class=missed"
         if passage.remark:
-            tone = "lost" if any(passage.losses) else "quiet"
+            is_lost = passage.is_missed if query.is_of_many else any(passage.losses)
+            tone = "lost" if is_lost else "quiet"
             remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
-        ranks = [passage.ranks[column] for column in columns]
         text = f"{remark} {_text(passage.text, size.characters)}"
-        yield _row(look, ranks, passage.name, text)
+        yield _row(look, _cells(query, passage.ranks), passage.name, text)
 
 
-def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first; beside labels one line each."""
     characters = size.short
     if query.wanted:
         characters = min(characters, _LINE)
+    places = []
+    for column, answer in enumerate(query.answers):
+        for item in answer.retrieved or ():
+            if item.rank is not None and item.rank <= size.items and not item.is_hit:
+                places.append((item.rank, column, item))
     ranks: dict[str, list[int | None]] = {}
     items: dict[str, model.ReportedItem] = {}
-    for position, column in enumerate(columns):
-        for item in query.answers[column].retrieved or ():
-            if item.rank is None or item.is_hit or item.rank > size.items:
-                continue
-            ranks.setdefault(item.id, [None] * len(columns))[position] = item.rank
-            items.setdefault(item.id, item)
-    for item_id in sorted(ranks, key=lambda item_id: min(filter(None, ranks[item_id]))):
-        item = items[item_id]
-        yield _row("", ranks[item_id], item.name, f" {_text(item.text or '', characters)}")
+    for rank, column, item in sorted(places, key=itemgetter(0)):
+        ranks.setdefault(item.id, [None] * len(query.answers))[column] = rank
+        items.setdefault(item.id, item)
+    cutoff = query.cutoff
+    for item in items.values():
+        cells = _cells(query, ranks[item.id])
+        if cutoff is not None and (item.rank or 0) > cutoff:
+            yield _CUT.format("<td>" * cells.count("<td>"), cutoff)
+            cutoff = None
+        yield _row("", cells, item.name, f" {_text(item.text or '', characters)}")
 
 
-def _row(look: str, ranks: Iterable[int | None], name: str, text: str) -> str:
-    cells = ""
-    for rank in ranks:
-        cells += f"<td>{NO_VALUE if rank is None else f'{rank:,}'}"
+def _cells(query: model.QueryAnswers, ranks: Sequence[int | None]) -> str:
+    """The ranks of a passage by those systems whose rankings are known; of many the best."""
+    shown_ranks = []
+    for answer, rank in zip(query.answers, ranks, strict=False):
+        if answer.retrieved is not None:
+            shown_ranks.append(rank)
+    if query.is_of_many:
+        shown_ranks = [min(filter(None, ranks), default=None)]
+    return "".join(f"<td>{NO_VALUE if rank is None else f'{rank:,}'}" for rank in shown_ranks)
+
+
+def _row(look: str, cells: str, name: str, text: str) -> str:
     return _ROW.format(look=look, ranks=cells, name=escape_html(name), text=text)
 
 
