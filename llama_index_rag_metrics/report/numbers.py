@@ -20,11 +20,7 @@ _FEWEST_DIGITS, _MOST_DIGITS = 2, 9
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
-    """A cell as text; a score with its interval, unless `interval` is False.
-
-    >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
-    '0.5252 (0.4310 to 0.6194)'
-    """
+    """A cell as text; a score with its interval, unless `interval` is False."""
     if cell.value is None and cell.form not in ("range", "bounds"):
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)
@@ -63,11 +59,7 @@ def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
 
 
 def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
-    """A score to four decimals, or to as many as tell it from a limit, up to nine.
-
-    >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5), score(math.nan)
-    ('0.5000', '0.500010', '0.5000', '–')
-    """
+    """A score to four decimals, or to as many as tell it from a limit, up to nine."""
     if math.isnan(value):
         return NO_VALUE
     text = f"{abs(value):.{_decimals(value, limit, digits)}f}"
@@ -77,22 +69,14 @@ def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str
 
 
 def estimate(name: str, value: float, low: float | None, high: float | None, n: int) -> str:
-    """A mean over n questions with its 95 % interval in words.
-
-    >>> estimate("mrr", 0.52523, 0.43101, 0.6194, 58)
-    'mrr is 0.53 (0.43 to 0.62 with 95 % confidence)'
-    """
+    """A mean over n questions with its 95 % interval in words."""
     cell = mean_of(Cell(value, "score", low=low, high=high), n)
     interval = interval_of(cell).replace(")", " with 95 % confidence)")
     return f"{name} is {shown(cell, interval=False)}{interval}"
 
 
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
-    """A difference with its sign, which one that looks like 0 doesn't have.
-
-    >>> signed(0.00006), signed(-0.25), signed(-0.00004), signed(math.nan)
-    ('+0.0001', '−0.2500', '0.0000', '–')
-    """
+    """A difference with its sign, which one that looks like 0 doesn't have."""
     text = score(abs(value), limit and abs(limit), digits)
     if text == NO_VALUE or not float(text):
         return text
@@ -102,32 +86,20 @@ def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> st
 
 
 def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
-    """The interval of a difference; an end next to 0 is above or below it, however close.
-
-    >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
-    ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
-    """
+    """The interval of a difference; an end next to 0 is above or below it, however close."""
     if low is None or high is None:
         return NO_VALUE
     return " to ".join(_beside_0(signed(end, 0.0, digits), end) for end in (low, high))
 
 
 def ends(low: float, high: float) -> str:
-    """The interval of a difference in a sentence, in the decimals that it carries.
-
-    >>> ends(0.0102, 0.0711), ends(-0.0711, -0.0003), ends(1e-12, 0.2)
-    ('0.01 to 0.07', '−0.07 to −0.0003', 'above 0 to 0.20')
-    """
+    """The interval of a difference in a sentence, in the decimals that it carries."""
     decimals = decimals_of(low, high)
     return " to ".join(_beside_0(score(end, 0.0, decimals), end) for end in (low, high))
 
 
 def decimals_of(low: float, high: float) -> int:
-    """How many decimals the ends of an interval carry: rounding moves none by over a fifth of it.
-
-    >>> decimals_of(0.01, 0.07), decimals_of(-0.022, 0.022), decimals_of(-40, 60)
-    (2, 3, 0)
-    """
+    """How many decimals the ends of an interval carry: rounding moves none by a fifth of it."""
     half = (high - low) / 2
     if half <= 0:
         return _MOST_DIGITS
@@ -160,11 +132,7 @@ def count(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A level of confidence, in four digits; more where these would make it certain.
-
-    >>> percent(0.95), percent(1 - 0.05 / 3), percent(0.999999)
-    ('95 %', '98.33 %', '99.9999 %')
-    """
+    """A level of confidence, in four digits; more where these would make it certain."""
     digits = f"{share * 100:.4g}"
     if digits == "100":
         digits = f"{share * 100:.10g}"

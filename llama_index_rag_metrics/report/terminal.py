@@ -183,11 +183,7 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 def _folded(text: str, width: int) -> Text:
-    """The text in lines of a width, its words whole where they fit.
-
-    >>> _folded("openai-3-large-chunk960-rerank7", 16).plain.splitlines()
-    ['openai-3-large-', 'chunk960-rerank7']
-    """
+    """The text in lines of a width, its words whole where they fit."""
     lines = [""]
     for word in _BREAK.split(text):
         if lines[-1] and cell_len(f"{lines[-1]}{word}".rstrip()) > width:

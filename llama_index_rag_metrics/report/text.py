@@ -24,11 +24,7 @@ _MARKUP = re.compile(
 
 
 def one_line(text: str) -> str:
-    """The text in one line, without control characters: data must not steer a terminal.
-
-    >>> one_line("one\\x1b[31m\\n two")
-    'one [31m two'
-    """
+    """The text in one line, without control characters: data must not steer a terminal."""
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(text.split())
@@ -42,20 +38,12 @@ def escape_html(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """The text in one line that Markdown, GitHub's mentions and links, and HTML leave as it is.
 
-    Punctuation that could be markup becomes a character reference, except in numbers.
-
-    >>> escape_markdown("<b> @someone | 0.5")
-    '&#60;b&#62; &#64;someone &#124; 0.5'
-    """
+    Punctuation that could be markup becomes a character reference, except in numbers."""
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
 
 
 def element(tag: str, *children: Child, **attributes: str) -> Element:
-    """An element with its children, whose texts come out escaped; `class_` is `class`.
-
-    >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
-    '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
-    """
+    """An element with its children, whose texts come out escaped; `class_` is `class`."""
     parent = ElementTree.Element(tag)
     for name, value in attributes.items():
         parent.set(name.rstrip("_").replace("_", "-"), value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -179,24 +179,18 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
 
 def _why(question: QuestionView) -> tuple[list[str], list[str]]:
     """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
-    pairs, summaries, n_lost = [], [], defaultdict[str, list[int]](list)
-    n_wanted, n_deciding = 0, question.n_deciding
+    pairs, summaries, n_systems = [], [], question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
-            n_wanted = max(n_wanted, counts.n_wanted)
             for loss, n in counts.by_loss.items():
-                n_lost[loss].append(n)
                 share = f"{n} of {counts.n_wanted} " if counts.n_wanted > 1 else ""
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
-    if n_deciding <= model.MOST_ABREAST:
-        return by_holder(pairs, n_deciding), by_holder(summaries, n_deciding)
-    lines = []
-    for loss, numbers in n_lost.items():
-        share = f"{' to '.join(map(str, sorted({min(numbers), max(numbers)})))} of {n_wanted} "
-        extent = f" in {len(numbers)} of {n_deciding} systems"
-        lines.append(f"{share if n_wanted > 1 else ''}{loss}{extent}")
+    if n_systems <= model.MOST_ABREAST:
+        return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
+    extents = Counter(text for text, _ in summaries).items()
+    lines = [f"{text} in {n} of {n_systems} systems" for text, n in extents]
     return list(map(sentence, lines)), lines
 
 

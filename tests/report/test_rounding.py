@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import llama_index_rag_metrics
+from llama_index_rag_metrics.report import numbers
+from llama_index_rag_metrics.report.model import Cell
 from llama_index_rag_metrics.report.numbers import score
+from llama_index_rag_metrics.report.terminal import _folded
+from llama_index_rag_metrics.report.text import element, escape_markdown, one_line, render
 
 HOME = Path(llama_index_rag_metrics.__file__).parent
 NUMBERS = "report/numbers.py"
@@ -91,3 +95,37 @@ def test_scripts_round_nothing() -> None:
 def test_value_that_is_the_limit_has_its_digits() -> None:
     assert score(0.625, limit=0.625, digits=2) == "0.6250"
     assert score(0.6, limit=0.6, digits=2) == "0.60"
+
+
+def test_numbers_have_the_digits_that_say_something() -> None:
+    assert numbers.shown(Cell(0.52523, "score", low=0.43101, high=0.6194)) == (
+        "0.5252 (0.4310 to 0.6194)"
+    )
+    scores = (0.5, None), (0.50001, 0.5), (0.5 + 1e-12, 0.5), (float("nan"), None)
+    assert [score(*each) for each in scores] == ["0.5000", "0.500010", "0.5000", "–"]
+    assert numbers.estimate("mrr", 0.52523, 0.43101, 0.6194, 58) == (
+        "mrr is 0.53 (0.43 to 0.62 with 95 % confidence)"
+    )
+    differences = [0.00006, -0.25, -0.00004, float("nan")]
+    assert list(map(numbers.signed, differences)) == ["+0.0001", "−0.2500", "0.0000", "–"]
+    assert [numbers.between(low, 0.2) for low in (-0.1, 0.00003, 0.0, 1e-12)] == [
+        *("−0.1000 to +0.2000", "+0.000030 to +0.2000", "0.0000 to +0.2000"),
+        "above 0 to +0.2000",
+    ]
+    ends = (0.0102, 0.0711), (-0.0711, -0.0003), (1e-12, 0.2)
+    texts = ["0.01 to 0.07", "−0.07 to −0.0003", "above 0 to 0.20"]
+    assert [numbers.ends(*pair) for pair in ends] == texts
+    widths = (0.01, 0.07), (-0.022, 0.022), (-40, 60)
+    assert [numbers.decimals_of(*pair) for pair in widths] == [2, 3, 0]
+    levels = [0.95, 1 - 0.05 / 3, 0.999999]
+    assert list(map(numbers.percent, levels)) == ["95 %", "98.33 %", "99.9999 %"]
+
+
+def test_texts_keep_to_their_line_and_their_markup() -> None:
+    assert one_line("one\x1b[31m\n two") == "one [31m two"
+    assert escape_markdown("<b> @someone | 0.5") == "&#60;b&#62; &#64;someone &#124; 0.5"
+    assert render(element("p", "1 < 2 ", element("b", "&"), title='"')) == (
+        '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
+    )
+    name = _folded("openai-3-large-chunk960-rerank7", 16)
+    assert name.plain.splitlines() == ["openai-3-large-", "chunk960-rerank7"]

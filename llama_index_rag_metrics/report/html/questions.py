@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 _LINE = 90  # characters
-_ROW = "<tr{look}>{ranks}<td><code>{name}</code>{text}"
+_ROW = "<tr{}>{}<td><code>{}</code>{}"
 _CUT = "<tr class=cut>{}<td>below the cutoff {:,}"
 
 
@@ -169,8 +169,8 @@ def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
             is_lost = passage.is_missed if query.is_of_many else any(passage.losses)
             tone = "lost" if is_lost else "quiet"
             remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
-        text = f"{remark} {_text(passage.text, size.characters)}"
-        yield _row(look, _cells(query, passage.ranks), passage.name, text)
+        remark += f" {_text(passage.text, size.characters)}"
+        yield _ROW.format(look, _cells(query, passage.ranks), escape_html(passage.name), remark)
 
 
 def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
@@ -194,7 +194,8 @@ def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
         if cutoff is not None and (item.rank or 0) > cutoff:
             yield _CUT.format("<td>" * cells.count("<td>"), cutoff)
             cutoff = None
-        yield _row("", cells, item.name, f" {_text(item.text or '', characters)}")
+        text = f" {_text(item.text or '', characters)}"
+        yield _ROW.format("", cells, escape_html(item.name), text)
 
 
 def _cells(query: model.QueryAnswers, ranks: Sequence[int | None]) -> str:
@@ -206,10 +207,6 @@ def _cells(query: model.QueryAnswers, ranks: Sequence[int | None]) -> str:
     if query.is_of_many:
         shown_ranks = [min(filter(None, ranks), default=None)]
     return "".join(f"<td>{NO_VALUE if rank is None else f'{rank:,}'}" for rank in shown_ranks)
-
-
-def _row(look: str, cells: str, name: str, text: str) -> str:
-    return _ROW.format(look=look, ranks=cells, name=escape_html(name), text=text)
 
 
 def _text(text: str, most: int) -> str:
