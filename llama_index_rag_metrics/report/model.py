@@ -17,12 +17,12 @@ MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 # what a value is, and so how `numbers.shown` writes it
-Several: TypeAlias = Literal["range", "bounds", "change", "tally"]
+Several: TypeAlias = Literal["range", "bounds", "tally"]
 Form: TypeAlias = Literal["text", "outcome", "score", "signed", "count", "seconds", Several]
 
 
 class Cell(NamedTuple):
-    # of "tally" and "change" several numbers; of "bounds" "signed" or not
+    # of "tally" three numbers; of "bounds" "signed" or not
     value: float | int | str | tuple[float, ...] | None
     form: Form = "text"
     tone: Tone = "normal"
@@ -57,8 +57,8 @@ class Table:
     text: str = ""  # how to read it
 
     def is_text(self, column: int) -> bool:
-        """Whether a column has texts alone, which are set to the left."""
-        return all(row.cells[column].form == "text" for row in self.rows)
+        """Whether a column has words alone, which are set to the left."""
+        return all(row.cells[column].form in ("text", "outcome") for row in self.rows)
 
 
 class Statement(NamedTuple):

@@ -77,6 +77,8 @@ def estimate(name: str, value: float, low: float | None, high: float | None, n: 
 
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A difference with its sign, which one that looks like 0 doesn't have."""
+    if limit and limit * value < 0:  # a limit on the other side of 0 is told apart by the sign
+        limit = None
     text = score(abs(value), limit and abs(limit), digits)
     if text == NO_VALUE or not float(text):
         return text
@@ -167,7 +169,7 @@ def questions(n: int) -> str:
 def _decimals(value: float, limit: float | None, digits: int) -> int:
     if limit is None:
         return digits
-    choices = (digits, DIGITS, 6, _MOST_DIGITS)
+    choices = range(digits, _MOST_DIGITS + 1)
     for decimals in choices:
         if round(value, decimals) != round(limit, decimals):
             return decimals
@@ -205,7 +207,6 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
     "bounds": _bounds,
-    "change": lambda value, cell: " → ".join(score(end, digits=cell.digits) for end in value),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "seconds": lambda value, _: seconds(value),

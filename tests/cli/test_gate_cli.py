@@ -52,7 +52,7 @@ class TestExitCodes:
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
         assert lines[0].startswith("Retrieval gate of bm25: fail 2 rules")
         assert "q00 question q00" in lines
-        assert "bm25 1.00 → 0.00 1. 0.0" in lines
+        assert "bm25 0.00 1. 0.0" in lines
 
     def test_inconclusive(self) -> None:
         result = gate("doubtful.json", "-b", "same.json", "--rule", RULE)

@@ -65,7 +65,7 @@ class TestWorstQuestions:
     def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
         verdict = verdict_of([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
         assert [query.query_id for query in verdict.worst] == ["q0002", "q0000"]
-        assert verdict.worst[0].answers[0].score.value == (0.9, 0.5)
+        assert [answer.score.value for answer in verdict.worst[0].answers] == [0.9, 0.5]
 
     def test_failures_are_named(self) -> None:
         results = evaluated({"where?": ["good", "fine"], "what <b>is</b> | it?": None})

@@ -107,7 +107,7 @@ def test_failure_begins_with_the_verdict_and_shows_the_worst(with_baseline: Sess
             "E*recall@5 >= baseline - 0.02 at 95%*fail*0.42*1.00*−0.58*−0.46",
             "E*q00  question 0",
             "E*relevant*d0 [[]1[]]: never retrieved",
-            "E*now*1.00 → 0.00  1. wrong",
+            "E*now*0.00  1. wrong",
         ]
     )
     assert "gate.py" not in result.stdout.str()

@@ -93,7 +93,7 @@ def test_scripts_round_nothing() -> None:
 
 
 def test_value_that_is_the_limit_has_its_digits() -> None:
-    assert score(0.625, limit=0.625, digits=2) == "0.6250"
+    assert score(0.625, limit=0.625, digits=2) == "0.625"
     assert score(0.6, limit=0.6, digits=2) == "0.60"
 
 
@@ -102,14 +102,14 @@ def test_numbers_have_the_digits_that_say_something() -> None:
         "0.5252 (0.4310 to 0.6194)"
     )
     scores = (0.5, None), (0.50001, 0.5), (0.5 + 1e-12, 0.5), (float("nan"), None)
-    assert [score(*each) for each in scores] == ["0.5000", "0.500010", "0.5000", "–"]
+    assert [score(*each) for each in scores] == ["0.5000", "0.50001", "0.5000", "–"]
     assert numbers.estimate("mrr", 0.52523, 0.43101, 0.6194, 58) == (
         "mrr is 0.53 (0.43 to 0.62 with 95 % confidence)"
     )
     differences = [0.00006, -0.25, -0.00004, float("nan")]
     assert list(map(numbers.signed, differences)) == ["+0.0001", "−0.2500", "0.0000", "–"]
     assert [numbers.between(low, 0.2) for low in (-0.1, 0.00003, 0.0, 1e-12)] == [
-        *("−0.1000 to +0.2000", "+0.000030 to +0.2000", "0.0000 to +0.2000"),
+        *("−0.1000 to +0.2000", "+0.00003 to +0.2000", "0.0000 to +0.2000"),
         "above 0 to +0.2000",
     ]
     ends = (0.0102, 0.0711), (-0.0711, -0.0003), (1e-12, 0.2)

@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import counted, digits_for
+from llama_index_rag_metrics.report.numbers import counted, digits_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.text import one_line
@@ -20,7 +20,7 @@ from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate,
 from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.stories.first_line import with_failures
-from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.label_view import System, columns_of
 from llama_index_rag_metrics.stories.results_report import failures, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
 
@@ -34,6 +34,11 @@ _MOST_ITEMS = 3  # how many retrieved passages of such a question are shown
 _WIDTH = 120  # of the message of a failed assertion
 _ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
 _HEAD = ("verdict", "now", "baseline", "difference", "bounds")
+_HOW = (
+    "Each bound holds with the rule's confidence; a rule passes if even the worse one keeps to its "
+    "limit, and fails if even the better one doesn't."
+)
+_SCORES_ALONE = "Of {baseline}, scores are known, and not what was retrieved."
 _TONES: dict[Outcome, model.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
 _RECORDS = (
@@ -54,7 +59,7 @@ class GateReport(Reportable):
     """
 
     verdicts: tuple[Verdict, ...]
-    system: System
+    systems: tuple[System, ...]  # the baseline, where there is one, and what was checked
 
     @property
     def outcome(self) -> Outcome:
@@ -72,30 +77,39 @@ class GateReport(Reportable):
     def report(self, *, full: bool = False) -> model.Report:
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         listings: dict[str, model.Listing] = {}
-        decision, rows = [], []
+        decision, rows, explanation, lead = [], [], "", ""
+        *baselines, system = self.systems
+        extent = questions(max(verdict.n for verdict in self))
+        for baseline in baselines:
+            extent += f", against {baseline.name}"
+            if not baseline.run:
+                lead = _SCORES_ALONE.format(baseline=baseline.name)
         for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
             outcome = verdict.outcome
             if outcome != "pass":
                 decision.append(model.Statement(str(verdict), _TONES[outcome], outcome))
+            if verdict.lower is not None or verdict.upper is not None:
+                explanation = _HOW
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
-                listings.setdefault(title, model.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
-        rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
+                listing = model.Listing(title, verdict.worst, n_items=_MOST_ITEMS, lead=lead)
+                listings.setdefault(title, listing)
+        rules, scores = counted(len(rows), "rule", "rules"), system.scores
         of_system = scores.name and f" of {scores.name}"
         if not decision:
             decision.append(model.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
-        decision += with_failures([], [self.system], self.verdicts[0].metric)
+        decision += with_failures([], [system], self.verdicts[0].metric)
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
             title=f"Retrieval gate{of_system}",
-            lead=rules,
+            lead=f"{rules}, {extent}",
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            tables=[model.Table("", _HEAD, rows, label_head="rule")],
+            tables=[model.Table("", _HEAD, rows, label_head="rule", text=explanation)],
             listings=list(listings.values()),
-            failures=failures([self.system]),
+            failures=failures([system]),
             notes=unsaid(scores.notes, decision),
             records=model.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
         )
@@ -134,10 +148,13 @@ least baseline (2 questions).
         previous = baseline_scores(baseline, scores.name)
         sides = {"the baseline": previous, "these scores": scores}
         check_questions(sides, "baseline", _ACCEPT)
-    system, verdicts = system_of(results, scores.name or "now"), []
+    systems, verdicts = [system_of(results, scores.name or "now")], []
+    if previous is not None:
+        name = previous.name if previous.name != scores.name else ""
+        systems.insert(0, System.of(previous, name or "the baseline"))
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
-        verdicts.append(replace(verdict, worst=tuple(_worst(verdict, system))))
-    return GateReport(tuple(verdicts), system)
+        verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
+    return GateReport(tuple(verdicts), tuple(systems))
 
 
 def assert_retrieval(
@@ -181,19 +198,20 @@ def read_scores(path: str | Path, system: str | None = None) -> Scores:
 
 
 def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
-    """Return the scores of a baseline; of a file of several systems, those of this name."""
+    """Return the scores of a baseline, named as its file; of several systems, those of a name."""
     if not isinstance(baseline, (str, Path)):
         return scores_of(baseline, "baseline")
     if not Path(baseline).is_file():
         raise InvalidInput("baseline", str(baseline), "a file", _ACCEPT)
     by_name = read_json(Path(baseline))
     if len(by_name) > 1:
-        return read_scores(baseline, name)
-    [scores] = by_name.values()
-    return scores
+        scores = read_scores(baseline, name)
+    else:
+        [scores] = by_name.values()
+    return scores.replace(name=Path(baseline).name)
 
 
-def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
+def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryAnswers]:
     """Yield the questions that lost most against the baseline, or are farthest off the limit."""
     rule, metric = verdict.rule, verdict.metric
     if verdict.outcome == "pass" or metric not in verdict.paired.columns:
@@ -201,25 +219,30 @@ def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
     query_ids, scores = verdict.paired.scored(metric)
     gains = scores[:, -1] - (scores[:, 0] if rule.baseline else rule.value)
     gains *= rule.improvement(1.0)
+    columns = columns_of(systems, metric)
     for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
         if gains[position] < 0:
-            story = query_answers(query_ids[position], [system], metric)
-            cell = model.Cell(tuple(scores[position].tolist()), "change", digits=2)
-            answers = [answer._replace(score=cell) for answer in story.answers]
-            yield story._replace(answers=answers)
+            yield query_answers(query_ids[position], systems, metric, columns)
 
 
 def _row(verdict: Verdict) -> model.Row:
-    kind = "signed" if verdict.rule.baseline else "score"
-    bounds = model.Cell(kind, "bounds", low=verdict.lower, high=verdict.upper)
+    """The numbers of a verdict, in the digits that its sentence has."""
+    value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
+    baseline, difference = model.Cell.of(verdict.baseline, "score"), verdict.difference
+    kind, limit, limit_of_value = "score", verdict.rule.value, None
+    if verdict.rule.baseline:
+        kind = "signed"
+    else:
+        limit_of_value = limit
+    bounds = model.Cell(kind, "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
     if verdict.lower is None and verdict.upper is None:
         bounds = bounds._replace(tone="quiet")
     cells = [
         model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
-        model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
-        model.Cell.of(verdict.baseline, "score"),
-        model.Cell.of(verdict.difference, "signed"),
+        value._replace(limit=limit_of_value),
+        baseline,
+        model.Cell.of(difference, "signed")._replace(limit=limit),
         bounds,
     ]
-    digits = digits_for(verdict.n, verdict.lower, verdict.upper)
+    digits = digits_of(verdict.n)
     return model.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])

@@ -73,10 +73,8 @@ def question(
 
 
 def _number(answer: model.ReportedAnswer) -> float:
-    """The number of an answer's score, NaN where there is none; of a change, what it became."""
+    """The number of an answer's score, NaN where there is none."""
     value = answer.score.value
-    if isinstance(value, tuple):
-        value = value[-1]
     if isinstance(value, (int, float)):
         return float(value)
     return nan
