@@ -148,7 +148,7 @@ class Evaluation:
                 low, high = metric.bounds
                 notes.append(_GRADED.format(metric=metric, low=low, high=high))
         notes += filter(None, [*fit, note])
-        retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
+        retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
             label_notes=[*notes, *scores.label_notes],

@@ -241,7 +241,9 @@ def _with_ids(value: Any, location: Location) -> Any:
         for part in map(value.get, ("facets", "groups", "spans")):
             if isinstance(part, (Mapping, list)):
                 return value
-        return {read_id(item, location): grade for item, grade in value.items()}
+        grades = {read_id(item, location): grade for item, grade in value.items()}
+        location.check(len(grades) == len(value), "every id once", list(value))
+        return grades
     items = list(value) if isinstance(value, _COLLECTIONS) else [value]
     refuse_pairs(items)
     location.check(not any(isinstance(item, Mapping) for item in items), _LABELS, value)

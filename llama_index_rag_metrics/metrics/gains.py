@@ -87,7 +87,9 @@ class ERR(GainMetric):
         stop = (np.exp2(hits.grade) - 1) / np.exp2(self.max_grade)
         going_on = np.ones(hits.n_queries)
         score = np.zeros(hits.n_queries)
-        for item in hits.by_ordinal():
+        # every query's first item, then every second one
+        order = np.argsort(hits.ordinal, kind="stable")
+        for item in np.split(order, np.cumsum(np.bincount(hits.ordinal)[1:-1])):
             query = hits.query[item]
             score[query] += going_on[query] * stop[item] / hits.rank[item]
             going_on[query] *= 1 - stop[item]

@@ -196,10 +196,7 @@ def _structures(judged: JudgedGroups, min_grade: float) -> dict[int, tuple[tuple
 
 @lru_cache(maxsize=4096)
 def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> FloatArray:
-    """The gains of the ranking that takes the item of the largest gain next, the first of equals.
-
-    What an item gains never grows: the best one is known once its gain of last time is still true.
-    """
+    """The gains of the ranking that takes the item of the largest gain next, first of equals."""
     supplied: dict[int, int] = defaultdict(int)
     gains: list[float] = []
     heap = [(-float(len(groups)), item) for item, groups in enumerate(structure)]
@@ -207,7 +204,7 @@ def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> Float
     while heap:
         bound, item = heap[0]
         gain = float(sum((1 - alpha) ** supplied[group] for group in structure[item]))
-        if gain != -bound:
+        if gain != -bound:  # what an item gains never grows
             heapreplace(heap, (-gain, item))
             continue
         heappop(heap)

@@ -154,8 +154,11 @@ def _arguments_of(labels: Any) -> dict[str, Any]:
     if isinstance(labels, Mapping):
         # in what `to_plain` makes one of them, not a grade, holds ids or places
         parts = map(labels.get, ("facets", "groups", "spans"))
-        is_plain = any(isinstance(part, (dict, list)) for part in parts)
-        return dict(labels) if is_plain else {"grades": labels}
+        if not any(isinstance(part, (dict, list)) for part in parts):
+            return {"grades": labels}
+        for name in labels.keys() - {"grades", "groups", "facets", "weights", "spans"}:
+            raise InvalidInput("expected_ids", name, "the arguments of Relevance, or ids alone")
+        return dict(labels)
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         remedy = "Write one id as ['id']; the id of a node is node.node_id."
         expected = "a list of ids or a mapping from id to grade"
@@ -232,6 +235,8 @@ def _read_alternatives(
     """The names of facets, and the ids of each; of groups the ids alone."""
     names, groups, facets = None, arguments.get("groups"), arguments.get("facets")
     if facets is not None:
+        if groups is not None:
+            raise InvalidInput("groups", groups, "none beside facets, which are groups with names")
         if not isinstance(facets, Mapping):
             raise InvalidInput("facets", facets, "a mapping from facet name to ids")
         names, groups = tuple(facets), facets.values()

@@ -43,7 +43,7 @@ class Ranking:
         scores: the retriever's score of each item, if it gave any.
         texts: the text of each item.
         latency: seconds that retrieval took, while other workers asked their queries.
-        error: what went wrong, where retrieval failed: keys masked, cut after 1,000 characters.
+        error: what went wrong, where retrieval failed, keys masked; the ranking is then empty.
         spans: where each item is in its document, or None where that isn't known.
         tokens: how many tokens each item has; for cutoffs by tokens.
         concurrency: how many queries ran at once with this one, itself included.
@@ -77,8 +77,14 @@ class Ranking:
                 raise InvalidInput(name, column, "a list, best first")
             if len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
-        if self.error is not None:
+        if type(self.ids) is list:  # whose own list may change later
+            object.__setattr__(self, "ids", [*self.ids])
+        if self.error == "":  # as tables have it where nothing went wrong
+            object.__setattr__(self, "error", None)
+        elif self.error is not None:
             object.__setattr__(self, "error", describe_error(self.error))
+            for name in item_columns(self):
+                object.__setattr__(self, name, [])
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -132,17 +138,14 @@ class Call(Ranking):
 
 
 def combine_calls(calls: Sequence[Call]) -> Ranking:
-    """Combine the calls of a question into its ranking: their items in order, copies dropped.
-
-    Scores of calls don't compare: they stay where one alone retrieved anything. Latencies add up.
-    """
+    """Combine the calls of a question into its ranking: their items in order, copies dropped."""
     answered = [call for call in calls if call.ids]
     columns: dict[str, Any] = {}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
         if answered and not any(column is None for column in per_call):
             columns[name] = list(chain.from_iterable(per_call))
-    if len(answered) != 1:
+    if len(answered) != 1:  # scores of several calls don't compare
         columns["scores"] = None
     latencies = [call.latency for call in calls]
     if calls and None not in latencies:

@@ -13,7 +13,6 @@ from llama_index_rag_metrics.runtime.containers import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import number_clusters
 
-# why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
 
 
@@ -25,8 +24,7 @@ class Counts:
     `unjudged` are left out of the means with them.
 
     Attributes:
-        queries: all queries.
-        scored: those that the means are taken over.
+        scored: those of all `queries` that the means are taken over.
         failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better. Of
             several runs, in any of them.
         empty: nothing was retrieved, without an error; scored 0. Of several runs, in any of them.
@@ -74,10 +72,7 @@ def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any
 def clusters_of(
     key: str | None, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> IntArray | None:
-    """Return (queries,) the number of each question's cluster; without a key, its conversation.
-
-    A question without one is by itself; None where all are, of conversations.
-    """
+    """(queries,) the number of each question's cluster, or conversation; None if all have none."""
     clusters = []
     for query_id in query_ids:
         name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))

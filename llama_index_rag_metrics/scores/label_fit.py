@@ -82,10 +82,7 @@ class Asked(NamedTuple):
 def fit_notes(
     asked_at: Callable[[int], Asked], n_questions: int, stock: Stock, missed: IntArray | range
 ) -> list[str]:
-    """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
-
-    `missed` has the positions of the questions that may miss a label.
-    """
+    """Return what is wrong with the ids of labels; `missed` are questions that may miss one."""
     if not stock.ids and not stock.texts:
         sample = Random(5).sample(range(len(missed)), min(_SAMPLE, len(missed)))
         if not _spelling_note([asked_at(int(missed[n])) for n in sample], stock):
@@ -170,6 +167,7 @@ def check_questions(systems: Mapping[str, Scores], argument: str, remedy: str = 
             "new": ids - their_ids,
             "with another text": _unequal(scores.queries, theirs.queries),
             "with other labels": _unequal(_labels(scores), their_labels),
+            "with other texts of labels": _unequal(_label_texts(scores), _label_texts(theirs)),
         }
         listed = []
         for kind, names in differences.items():
@@ -196,6 +194,12 @@ def _labels(scores: Scores) -> dict[str, object]:
             grades = zip(map(str, judged.grades), judged.grades.values(), strict=True)
             labels[query_id] = dict(grades), groups, judged.spans
     return labels
+
+
+def _label_texts(scores: Scores) -> dict[str, object]:
+    """Query id to the texts that a matcher went by, where one did."""
+    passages = scores.retrieval.passages if scores.retrieval else {}
+    return {name: texts for name, texts in passages.items() if str in map(type, texts.values())}
 
 
 def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:

@@ -9,7 +9,9 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.relevance import as_relevance
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.containers import IntArray, present
@@ -41,6 +43,7 @@ _SHORT = (
     "{short} of {scored} questions got fewer passages than are relevant, and {name} measures them "
     "against the best ranking of that length; {other} has the mean {mean}"
 )
+_UNPLACED = "{n:,} of {labels:,} relevant passages have no place: span metrics leave them out"
 _RISING = (
     "scores rise with the rank in {n:,} of {rankings:,} rankings, as distances do: the order given "
     "counts, not the scores"
@@ -63,7 +66,18 @@ def label_notes(
         missed = np.flatnonzero(batch.n_found < batch.n_relevant)
         notes = fit_notes(asked_at, len(batch.depth), stock, missed)
         notes = notes or [little_in_common(asked_at, batch.depth, batch.n_relevant, batch.n_found)]
+    if SPANS in needs_of(metrics):
+        notes.append(_unplaced(map(asked_at, range(len(batch.depth)))))
     return [*filter(None, notes), *_below(batch, is_usual=True)]
+
+
+def _unplaced(rows: Iterable[Asked]) -> str:
+    n_labels = n_unplaced = 0
+    for question in rows:
+        labels = as_relevance(question.relevance or ())
+        n_labels += len(labels)
+        n_unplaced += len(set(labels).difference(labels.spans or ()))
+    return _UNPLACED.format(n=n_unplaced, labels=n_labels) if n_unplaced else ""
 
 
 def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]) -> str:

@@ -39,6 +39,26 @@ class Retrieval:
     def relevance(self) -> Mapping[str, Relevance]:
         return map_values(as_relevance, present(self.labels))
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The beginnings of the texts of what was wanted or retrieved, as far as they are known."""
+        texts: dict[str, str] = {}
+        for item in chain(*picked(self.relevance, self.run).values()):
+            text = self.text_of and self.text_of(item)
+            if text:
+                texts[item] = text[:_CHARACTERS]
+        return texts
+
+    @property
+    def passages(self) -> dict[str, dict[str, Any]]:
+        """Query id to label to the beginning of what a matcher went by: its text, or its place."""
+        passages: dict[str, dict[str, Any]] = defaultdict(dict)
+        for matched in list(self.matched.values())[:1]:  # there is one matcher
+            for query_id, members in picked(matched.passages, self.run).items():
+                for item, passage in members.items():  # a span has but three parts
+                    passages[query_id][item] = passage[:_CHARACTERS]
+        return passages
+
     def select(self, query_ids: Collection[str]) -> Retrieval:
         kept_ids = [query_id for query_id in {**self.labels, **self.run} if query_id in query_ids]
         run = self.run.select(picked(self.run, kept_ids))
@@ -46,28 +66,19 @@ class Retrieval:
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""
-        texts: dict[str, str] = {}
-        for item in chain(*picked(self.relevance, self.run).values()):
-            text = self.text_of and self.text_of(item)
-            if text:
-                texts[item] = text[:_CHARACTERS]
         plain: dict[str, Any] = {
             **_plain(self.run, self.relevance),
-            "texts": texts,
+            "texts": self.texts,
             "absent": sorted(map(str, self.absent)),
             "min_score": self.run.min_score,
         }
-        for matched in list(self.matched.values())[:1]:  # there is one matcher
-            passages: dict[str, dict[str, Any]] = defaultdict(dict)
-            for query_id, members in picked(matched.passages, self.run).items():
-                for item, passage in members.items():  # a span has but three parts
-                    passages[query_id][item] = passage[:_CHARACTERS]
+        for matched in list(self.matched.values())[:1]:
             plain["matched"] = {
                 **_plain(matched.run, matched.relevance),
                 "metrics": list(self.matched),
                 "matcher": matched.matcher,
                 "stands_for": picked(matched.stands_for, self.run),
-                "passages": passages,
+                "passages": self.passages,
                 "errors": dict(matched.errors),
             }
         return plain
@@ -88,7 +99,8 @@ class Retrieval:
         return cls(run, labels, by_metric, plain["texts"].get, frozenset(plain["absent"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Retrieval.of_plain, (self.to_plain(),)
+        texts = self.texts.get  # a dataset may hold much more
+        return Retrieval, (self.run, self.relevance, self.matched, texts, self.absent)
 
 
 def _plain(run: Run, relevance: Mapping[str, Relevance]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.files.sources import is_frame
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of, with_tokens
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.containers import collection_paused, picked, present
@@ -76,8 +76,7 @@ def score_rankings(
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
             Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
-            mean of its runs. By the rankings of a `Run`, which don't change, the gate detects an
-            unchanged system; other mappings aren't kept.
+            mean of its runs. The rankings of a `Run` are kept, those of other mappings aren't.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
@@ -94,8 +93,6 @@ def score_rankings(
         >>> expected, retrieved = [["a"], ["b", "c"]], [["a", "x"], ["x", "b"]]
         >>> dict(score_rankings(expected, retrieved, ["mrr", "recall"]).means)
         {'mrr': 0.75, 'recall': 0.75}
-        >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
-        array([0.8597187])
     """
     options = ScoringOptions(no_relevant, failed, tokenizer)
     scored_metrics = ranking_metrics(metrics)
@@ -186,7 +183,7 @@ def score_with(
     notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, deepest)]
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")
-    labels = dict(zip(query_ids, relevance, strict=True))
+    labels = dict(zip(query_ids, map(_kept_labels, relevance), strict=True))
     return _scores_of(
         batch,
         query_ids,
@@ -198,6 +195,15 @@ def score_with(
         label_notes=label_remarks,
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
+
+
+def _kept_labels(labels: RelevanceLike | None) -> RelevanceLike | None:
+    """Labels that were judged, which stay what they are now, whatever becomes of a list."""
+    if type(labels) is list and isinstance(next(iter(labels), ""), str):
+        return [*labels]
+    if type(labels) is dict and isinstance(next(iter(labels.values()), 0), (int, float)):
+        return {**labels}
+    return None if labels is None else as_relevance(labels)
 
 
 def _scores_of(batch: ScoredBatch, query_ids: Sequence[str], **about: Any) -> Scores:
@@ -274,8 +280,7 @@ def runs_of(repeats: Iterable[Scores], metric: str) -> Mapping[str, list[float]]
 def of_repeats(repeats: Iterable[Scores]) -> Scores:
     """The scores of questions that were asked several times, from those of each run.
 
-    A question's score is the mean of its runs, so that whatever follows takes the question as its
-    unit. What failed or is empty did so in every run; `counts` counts questions of which any did.
+    What failed or is empty did so in every run; `counts` counts questions of which any did.
     """
     parts = tuple(repeats)
     query_ids = list(_merged(parts, "query_ids"))

@@ -108,7 +108,7 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
         if frame[ERROR].dtype not in (pl.String, pl.Categorical, pl.Null):
             expected = "texts, null where the retriever answered"
             raise InvalidInput("column error", str(frame[ERROR].dtype), expected)
-        return frame[ERROR]
+        return frame[ERROR].cast(pl.String).replace("", None)
     return pl.repeat(None, len(frame), dtype=pl.String, eager=True)
 
 
@@ -189,6 +189,9 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
     names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
     selected = table.select(list(names_read))
     frame: pl.DataFrame = selected if is_polars else arrow.frame_of(selected)
+    if (errors := _errors(frame)).null_count() < len(frame):  # what failed retrieved nothing
+        columns_of_items = pl.col(name for name in required if name != arrow.EXPECTED)
+        frame = frame.with_columns(pl.when(errors.is_null()).then(columns_of_items))
     labels = frame[arrow.EXPECTED].dtype
     is_list = isinstance(labels, (pl.List, pl.Array)) and labels.inner != pl.Struct
     if labels.is_nested() and not is_list:

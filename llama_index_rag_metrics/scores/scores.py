@@ -246,12 +246,7 @@ class Scores(Reportable):
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
-        """These scores and those by further metrics, which may have a value for other queries.
-
-        Args:
-            columns: metric name to query id to score.
-            order: the names of all metrics, in the order wanted.
-        """
+        """These scores and those by further metrics, by query id, in this order of all metrics."""
         scored = dict.fromkeys(self.query_ids)
         for by_query in columns.values():
             scored |= dict.fromkeys(by_query)

@@ -32,9 +32,8 @@ _POWER = 0.8
 # with fewer queries changed, their spread says too little about what could be detected
 FEWEST_CHANGED = 10
 MOST_QUESTIONS = 10**7
-# How many changes as large as the pseudo-queries are added to those seen, of which few say little.
-# Without, a number reckoned from 50 questions of which few changed is enough in 68 % of cases;
-# with, in 83 %.
+# so many changes as large as the pseudo-queries are added: a number reckoned from 50 questions is
+# then enough in 83 % of cases, else in 68 %
 _UNSEEN = 0.25
 
 
@@ -53,7 +52,6 @@ class Student:
         from scipy.special import stdtrit
 
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        # both ends stay within what the metric allows
         return (
             np.clip(np.minimum(self.centre - reach, self.mean), -self.limit, self.limit),
             np.clip(np.maximum(self.centre + reach, self.mean), -self.limit, self.limit),
@@ -92,10 +90,7 @@ def widest_apart(
 
 
 def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
-    """(columns,) how many changes of one size say as much as these, (units, columns).
-
-    One below a tenth of R counts by its size: else thirty changes of a millionth were as many.
-    """
+    """(columns,) how many changes of one size say as much as these, (units, columns)."""
     effective = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
     by_size: FloatArray = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
     return np.asarray(np.minimum(effective, by_size))
@@ -285,9 +280,8 @@ def shortfalls(
     Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983): one-sided bounds under any
     best system that its own bounds don't exclude, held together by the largest t of shared flips.
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of
-    `joint_levels`. The number of queries is that at which the highest mean would be shown to lie
-    within the tolerance if half of its leads were luck: enough in three of four real cases.
+    apart, `worst` as for `widest_apart`. The number of queries is that at which the highest mean
+    would be shown to lie within the tolerance if half of its leads were luck.
 
     >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
     >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)
@@ -341,9 +335,7 @@ def beats_all(
     """Whether a system is shown to be the best of several: the interval of each lead is above 0.
 
     Each has the whole level: a false winner must beat the truly best one and all others as well. So
-    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019).
-    Arguments are those of `shortfalls`.
-    """
+    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019)."""
     rivals = np.delete(np.arange(scores.shape[1]), best)
     lowest, _ = leads_over(scores, best, rivals, span, worst, clusters).bounds(1 - alpha / 2)
     return bool((lowest > 0).all())

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import check_amount
 
 from .resampling import NOISE, Units
@@ -71,7 +71,9 @@ def mean_intervals(
     units = Units.of(columns, None if clusters is None else number_clusters(clusters))
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
     lowest, highest = _limits_seen(columns, bounds)
-    span, are_hits = highest - lowest, _are_hits(columns, bounds)
+    span, has_hits = highest - lowest, (columns == 0) | (columns == 1) | np.isnan(columns)
+    may_be_hits = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
+    are_hits = may_be_hits & has_hits.all(axis=0)
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     quantile = np.asarray(stdtrit(np.maximum(units.n_even - 1, 1), (1 + confidence) / 2))
     imagined_low, imagined_high = np.where(are_hits, np.nan, [lowest, highest])
@@ -121,13 +123,6 @@ def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, F
     lowest = np.where(np.isfinite(low), np.minimum(low, lowest), lowest)
     highest = np.where(np.isfinite(high), np.maximum(high, highest), highest)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
-
-
-def _are_hits(columns: FloatArray, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether scores are 0 and 1 alone, and no other limit is given."""
-    may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
-    has_no_other: BoolArray = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
-    return may_be & has_no_other
 
 
 def _effective_queries(

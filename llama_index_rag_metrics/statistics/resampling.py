@@ -114,9 +114,8 @@ def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0
     """For each family of columns, the level at which its intervals hold together at `alpha`.
 
     That of maxT (Westfall and Young 1993): the signs of all columns of paired differences are
-    flipped together, and each column is held against the largest of its family, so that columns
-    that say much the same cost little, and identical ones nothing. It goes by the means of
-    clusters, so that a large one doesn't make columns look alike.
+    flipped together, and each column is held against the largest of its family. It goes by the
+    means of clusters, so that a large one doesn't make columns look alike.
     """
     sums = units.own_means if units.clustered else units.sums
     norms = np.sqrt(np.square(sums).sum(axis=0))

@@ -1,5 +1,6 @@
 """Odd arguments and odd data: refused or made harmless, and in no more than linear time."""
 
+import pickle
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +10,19 @@ import pytest
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, metric
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Scores,
+    compare,
+    evaluate,
+    metric,
+    read_qrels,
+    score_rankings,
+    score_table,
+)
 from llama_index_rag_metrics.cli.commands import chosen_metrics, split_names
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
@@ -76,3 +89,81 @@ def test_content_that_is_no_text_is_refused() -> None:
     node = NodeWithScore(node=Bytes(id_="d"), score=1.0)
     with pytest.raises(InvalidInput, match=r"a text from get_content\(\) of node 'd'"):
         evaluate(Scripted({text: [node] for text in QUERIES.values()}), DATASET, ["mrr"])
+
+
+def test_failed_ranking_is_empty_whatever_it_holds() -> None:
+    """q failed: 0, though its ids have the label; p: 1. The mean is 1/2, in lists and in tables."""
+    pa = pytest.importorskip("pyarrow")
+    run = Run({"q": Ranking(["d"], tokens=[1], error="timeout"), "p": Ranking(["d"], tokens=[1])})
+    metrics = ["mrr", "recall@2tokens"]
+    scores = score_rankings({"q": ["d"], "p": ["d"]}, run, metrics)
+    assert scores.means == {"mrr": 0.5, "recall@2tokens": 0.5}
+    columns = {"retrieved_ids": [["d"], ["d"]], "expected_ids": [["d"], ["d"]]}
+    columns |= {"retrieved_tokens": [[1], [1]], "error": ["timeout", ""]}
+    table = score_table(pa.table(columns), metrics)
+    assert [table[name].to_pylist() for name in metrics] == [[0.0, 1.0]] * 2
+    assert Ranking(["d"], error="").error is None  # as tables write it where nothing went wrong
+
+
+def test_scores_keep_the_labels_that_they_were_scored_with() -> None:
+    """Labels that change later aren't those of earlier scores: the two don't compare."""
+    lists = {query_id: ["d"] for query_id in QUERIES}
+    run = Run({query_id: ["d", "e"] for query_id in QUERIES})
+    dataset = RetrievalDataset(QUERIES, lists)
+    before = {
+        "list": score_rankings(lists, run, "mrr"),
+        "dict": score_rankings(dict.fromkeys(QUERIES, grades := {"d": 1}), run, "mrr"),
+        "dataset": evaluate(lambda query: ["d", "e"], dataset, "mrr"),
+    }
+    for query_id in QUERIES:
+        lists[query_id][:] = ["e"]
+        dataset.relevance[query_id] = Relevance(["e"])
+    grades |= {"d": 0, "e": 1}
+    after = {
+        "list": score_rankings(lists, run, "mrr"),
+        "dict": score_rankings(dict.fromkeys(QUERIES, grades), run, "mrr"),
+        "dataset": evaluate(lambda query: ["d", "e"], dataset, "mrr"),
+    }
+    for name, then in before.items():
+        with pytest.raises(InvalidInput, match="6 with other labels"):
+            compare({"before": then, "after": after[name]}, "before")
+
+
+def test_copies_of_results_keep_whole_texts() -> None:
+    """Of 400 words and 3, a budget of 300 holds nothing, also after a pickle."""
+    nodes = [NodeWithScore(node=TextNode(id_="x", text="word " * 400), score=1.0)]
+    nodes.append(NodeWithScore(node=TextNode(id_="d", text="a text"), score=0.5))
+    results = evaluate(lambda query: nodes, DATASET, "mrr")
+    run = pickle.loads(pickle.dumps(results)).run
+    scores = score_rankings(DATASET, run, "recall@300tokens", tokenizer=str.split)
+    assert scores.means == {"recall@300tokens": 0.0}
+
+
+def test_systems_matched_with_other_texts_of_labels_do_not_compare() -> None:
+    node = NodeWithScore(node=TextNode(id_="n", text="The kiln fires at 1240 degrees."), score=1.0)
+    scores = {}
+    for name, text in {"a": "the kiln fires at 1240 degrees", "b": "who may open the kiln"}.items():
+        dataset = RetrievalDataset(QUERIES, expected_texts={key: [text] for key in QUERIES})
+        scores[name] = evaluate(lambda query: [node], dataset, "mrr", matcher="text").scores
+    stored = {name: Scores.from_json(each.to_json()) for name, each in scores.items()}
+    for systems in (scores, stored):
+        with pytest.raises(InvalidInput, match="6 with other texts of labels"):
+            compare(systems, "a")
+
+
+def test_parts_of_labels_that_nobody_reads_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"expected the arguments of Relevance.*got 'weight'"):
+        Relevance({"facets": {"x": ["a"], "y": ["b"]}, "weight": {"x": 3}})
+    with pytest.raises(InvalidInput, match="none beside facets"):
+        Relevance(facets={"x": ["a"]}, groups=[["b"]])
+    with pytest.raises(RagMetricsError, match="every id once"):
+        read_qrels({"q": {1: 1, "1": 2}})
+
+
+def test_labels_without_a_place_are_said() -> None:
+    """a's place was found; b has none, nor has the only label of p, which scores 0."""
+    labels = {"q": Relevance(["a", "b"], spans={"a": ("doc", 0, 10)}), "p": Relevance(["c"])}
+    found = Ranking(["n"], spans=[("doc", 0, 10)])  # type: ignore[list-item]
+    scores = score_rankings(labels, Run({"q": found, "p": found}), "span_recall")
+    assert scores.means == {"span_recall": 0.5}
+    assert scores.notes[0].startswith("2 of 3 relevant passages have no place")

@@ -137,7 +137,6 @@ class IdLists:
             has_equals = np.zeros(len(lists), np.bool_)
             for step in steps:
                 has_equals |= (columns[step:] == columns[:-step]).any(axis=0)
-            # only where bits agree, hashes are sorted
             position, is_id = self._positions(lists[has_equals])
             order = np.argsort(self.hashes[position], axis=0, kind="stable")
             position = np.take_along_axis(position, order, axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -114,7 +113,6 @@ class JudgedRankings:
         is_hit[hits.item] = True
         pairs = np.flatnonzero(is_hit[groups.pair_item])
         item, group = groups.pair_item[pairs], groups.pair_group[pairs]
-        # the hits of queries without groups
         ungrouped = np.flatnonzero(n_groups[hits.query] == 0)
         return GroupHits(
             n_queries=len(self),
@@ -190,11 +188,6 @@ class Ranked:
     def first(self) -> BoolArray:
         """(items,) whether the item is its query's first."""
         return np.asarray(self.ordinal == 1, np.bool_)
-
-    def by_ordinal(self) -> Iterator[IntArray]:
-        """The positions of every query's first item, then of every second item, and so on."""
-        order = np.argsort(self.ordinal, kind="stable")
-        return iter(np.split(order, np.cumsum(np.bincount(self.ordinal)[1:-1])))
 
 
 @dataclass(eq=False)

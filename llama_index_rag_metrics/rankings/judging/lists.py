@@ -20,8 +20,7 @@ from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _FEW = 4  # up to so many found items, looking each one up is faster than a pass over the list
 
-_PLACE = 32
-"""An item's place is one number: its query, and in so many bits its position in the ranking."""
+_PLACE = 32  # an item's place is one number: its query, and in so many bits its position
 
 
 def judge(

@@ -137,10 +137,7 @@ def letters(text: str) -> str:
 
 @remembered
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, in order, without case, width, punctuation and symbols.
-
-    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does.
-    """
+    """The words of a text, folded; of scripts without spaces pairs of characters, as Lucene's."""
     parts: list[str] = []
     for word in compatible(text).casefold().translate(_SPACED).split():
         if word.isascii():
