@@ -112,7 +112,6 @@ def _judge_ids(
 
 
 def _refuse_nothing(labels: RelevanceLike | None, ranking: list[str]) -> None:
-    """Refuse what is no id in a ranking, or else in labels."""
     for rank, item in enumerate(ranking, 1):
         if item in (None, ""):
             raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")
@@ -180,7 +179,6 @@ def _read_members(ranking: list[str]) -> set[str]:
 
 
 def _check_types(*sides: Iterable[object]) -> None:
-    """Ids of different types could never match: 1 is never "1"."""
     kinds = id_kinds(chain(*sides))
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))

@@ -234,7 +234,6 @@ def _expected(dataset: Labelled, matcher: MatcherLike) -> dict[str, Expected]:
 
 
 def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[str]:
-    """A note on relevant passages of which nothing is known that could be compared."""
     n_relevant = n_known = 0
     for labels in expected:
         relevant = set(labels.relevance or ())
