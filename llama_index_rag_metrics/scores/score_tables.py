@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,8 +38,8 @@ else:
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 _COLUMNS = (arrow.QUERY_ID, arrow.RETRIEVED, arrow.EXPECTED, arrow.GRADES, ERROR)
 
-# so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
-_MOST_IDS = 1 << 20
+# about so many ids are judged at once: calls of numpy should outlast a change of threads
+_USUAL_IDS = 1 << 20
 
 
 def score_table(
@@ -88,9 +88,11 @@ def score_table(
         arrays = is_judged.to_numpy(), is_failed.to_numpy()
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
+    parts = _parts(frame)
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        scored = pool.map(score, _parts(frame))
-        batch = ScoredBatch(**concatenated(list(map(vars, scored))))
+        in_threads: Iterator[ScoredBatch] = pool.map(score, parts[1:])
+        scored = [score(parts[0]), *in_threads]  # the first in this one: new ones begin late
+    batch = ScoredBatch(**concatenated(list(map(vars, scored))))
     mismatch = ""
     if arrow.QUERY_ID in frame.columns:
         is_ranked = frame[arrow.RETRIEVED].is_not_null() | _errors(frame).is_not_null()
@@ -113,11 +115,11 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
 
 
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
-    def asked_at(row: int) -> Asked:
-        query_id = frame[arrow.QUERY_ID][row] if arrow.QUERY_ID in frame.columns else row
-        labels, retrieved = frame[arrow.EXPECTED][row], frame[arrow.RETRIEVED][row]
-        relevance = None if labels is None else labels.to_list()
-        return Asked(query_id, relevance, () if retrieved is None else retrieved.to_list())
+    def asked_at(number: int) -> Asked:
+        row = frame.row(number, named=True)
+        return Asked(
+            row.get(arrow.QUERY_ID, number), row[arrow.EXPECTED], row[arrow.RETRIEVED] or ()
+        )
 
     return asked_at
 
@@ -156,10 +158,10 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
 
 
 def _parts(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    n_ids = sum(int(column.list.len().sum() or 0) for column in frame if column.dtype == pl.List)
-    n_parts = -(-n_ids // _MOST_IDS)
-    if n_parts > 1:  # so that no thread is left without a part at the end
-        n_parts += -n_parts % pl.thread_pool_size()
+    n_ids = sum(len(column.explode()) for column in frame if column.dtype == pl.List)
+    n_parts = -(-n_ids // _USUAL_IDS)
+    if n_parts > pl.thread_pool_size():  # so that no thread is left without a part at the end
+        n_parts -= n_parts % pl.thread_pool_size()
     rows = max(1, -(-len(frame) // max(1, n_parts)))
     return [frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows)]
 

@@ -56,23 +56,23 @@ def test_bits_dont_depend_on_the_hash(batch: list[Query], n_bits: int, shift: in
     Bits of the upper half alone collide in the lower one, which is compared first.
     """
 
-    def poor(lists: Any) -> Any:
-        value = np.array([hash(item) % (1 << n_bits) for item in lists.ids], np.uint64)
+    def poor(ids: Any) -> Any:
+        value = np.array([hash(item) % (1 << n_bits) for item in ids], np.uint64)
         return value << np.uint64(shift)
 
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow.IdLists, "hashes", property(poor))
+        patch.setattr(arrow, "_hashes", poor)
         assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
 def test_hashes_that_agree_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """b has the hash 2, which fills up the first list, and i that of a: neither is a hit there."""
 
-    def poor(lists: Any) -> Any:
-        return np.array([ord(item) % 8 for item in lists.ids], np.uint64)
+    def poor(ids: Any) -> Any:
+        return np.array([sum(map(ord, item)) % 8 for item in ids], np.uint64)
 
-    monkeypatch.setattr(arrow.IdLists, "hashes", property(poor))
+    monkeypatch.setattr(arrow, "_hashes", poor)
     rankings, labels = [["h", "a"], ["b", "c", "d"]], [["b", "i"], ["b"]]
     frame = pl.DataFrame({"retrieved_ids": rankings, "expected_ids": labels})
     assert_same_bits(arrow._judge_hashed(frame), judge(labels, rankings))

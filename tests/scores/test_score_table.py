@@ -32,7 +32,7 @@ MIXED = pa.table(
 def test_bits_are_those_of_score_rankings(batch: list[Query]) -> None:
     """Every metric, and the table in slices of one query each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "_MOST_IDS", 1)
+        patch.setattr(tables, "_USUAL_IDS", 1)
         scored = score_table(frame_of(batch), plain_metrics(), no_relevant="zero")
     expected = [query.relevance for query in batch]
     lists = score_rankings(

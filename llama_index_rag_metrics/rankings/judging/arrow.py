@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ GRADES, RETRIEVED_TOKENS = "grades", "retrieved_tokens"
 
 # up to this length, comparing all pairs of a list is faster than sorting it, and 16 bits do
 _MOST_PAIRED = 32
+_CACHED = 1 << 17  # hashes, of eight bytes
+
+Bits: TypeAlias = npt.NDArray[np.unsignedinteger]
 
 
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
@@ -87,8 +90,9 @@ class IdLists:
         counts = _lengths(lists)
         ids = lists.filter(pl.Series(counts > 0)).explode()
         flat = cls(ids, counts)
-        empty_hash = pl.Series([""]).hash()[0]
-        if ids.null_count() or (ids.dtype == pl.String and (flat.hashes == empty_hash).any()):
+        bits_of_empty = _hashes(pl.Series([""])).astype(flat.bits.dtype)
+        alike = ids.gather(np.flatnonzero(flat.bits == bits_of_empty))
+        if ids.null_count() or "" in alike.to_list():
             raise Irregular
         return flat
 
@@ -98,8 +102,13 @@ class IdLists:
         return np.cumsum(self.counts) - self.counts
 
     @cached_property
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        return self.ids.hash().to_numpy()
+    def bits(self) -> Bits:
+        """(ids,) so many bits of each id's hash that those of two of a list rarely agree."""
+        is_short = self.counts.max(initial=0) <= _MOST_PAIRED
+        bits: Bits = np.empty(len(self.ids), np.uint16 if is_short else np.uint32)
+        for start in range(0, len(bits), _CACHED):  # all whole hashes wouldn't fit into a cache
+            bits[start : start + _CACHED] = _hashes(self.ids.slice(start, _CACHED))
+        return bits
 
     def n_distinct(self, copies: IntArray) -> IntArray:
         """(lists,) how many ids each list has without copies."""
@@ -107,18 +116,18 @@ class IdLists:
         return self.counts - np.bincount(of_copy, minlength=len(self.counts))
 
     @cached_property
-    def blocks(self) -> list[tuple[IntArray, npt.NDArray[np.unsignedinteger]]]:
-        """Lists of one length, up to twice it, and the lowest bits of their hashes, by column."""
+    def blocks(self) -> list[tuple[IntArray, Bits]]:
+        """Lists of one length, up to twice it, and the bits of their ids, a list a column."""
         lists, longest = np.arange(len(self.counts)), int(self.counts.max(initial=0))
-        if len(lists) * longest == len(self.hashes):
-            return [(lists, _bits(self.hashes.reshape(len(lists), longest).T))]
+        if len(lists) * longest == len(self.bits):
+            return [(lists, np.ascontiguousarray(self.bits.reshape(len(lists), longest).T))]
         blocks = []
         power = np.frexp(self.counts)[1]
         for exponent in np.unique(power[self.counts > 0]):
             of_length = lists[power == exponent]
             position, is_id = self._positions(of_length)
-            filling = np.arange(len(position), dtype=np.uint64)[:, np.newaxis]
-            blocks.append((of_length, _bits(np.where(is_id, self.hashes[position], filling))))
+            filling = np.arange(len(position), dtype=self.bits.dtype)[:, np.newaxis]
+            blocks.append((of_length, np.where(is_id, self.bits[position], filling)))
         return blocks
 
     def _positions(self, lists: IntArray) -> tuple[IntArray, BoolArray]:
@@ -138,10 +147,12 @@ class IdLists:
             for step in steps:
                 has_equals |= (columns[step:] == columns[:-step]).any(axis=0)
             position, is_id = self._positions(lists[has_equals])
-            order = np.argsort(self.hashes[position], axis=0, kind="stable")
+            hashes = _hashes(self.ids.gather(position.ravel())).reshape(position.shape)
+            order = np.argsort(hashes, axis=0, kind="stable")
             position = np.take_along_axis(position, order, axis=0)
+            hashes = np.take_along_axis(hashes, order, axis=0)
             is_copy = np.take_along_axis(is_id, order, axis=0)[1:]
-            is_copy &= self.hashes[position[1:]] == self.hashes[position[:-1]]
+            is_copy &= hashes[1:] == hashes[:-1]
             pairs.append(np.array([position[1:][is_copy], position[:-1][is_copy]]))
         copy, original = np.concatenate(pairs, axis=1)
         if len(copy) and not (self.ids.gather(copy) == self.ids.gather(original)).all():
@@ -152,7 +163,7 @@ class IdLists:
         """The lists, the positions in order, and the labels of ids that are their list's labels."""
         candidates = [(np.array([], np.int64),) * 3]
         for lists, bits in self.blocks:
-            label_bits = labels.hashes.astype(bits.dtype)
+            label_bits = _hashes(labels.ids).astype(bits.dtype)
             n_labels = labels.counts[lists]
             for nth in range(n_labels.max(initial=0)):
                 has_nth = np.flatnonzero(n_labels > nth)
@@ -171,9 +182,8 @@ class IdLists:
         return row[order], position[order], label[order]
 
 
-def _bits(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.unsignedinteger]:
-    """Return so many bits of hashes, a list a column, that those of two ids rarely agree."""
-    return hashes.astype(np.uint16 if len(hashes) <= _MOST_PAIRED else np.uint32, order="C")
+def _hashes(ids: pl.Series) -> npt.NDArray[np.uint64]:
+    return ids.hash().to_numpy()
 
 
 def _lengths(lists: pl.Series) -> IntArray:
