@@ -159,11 +159,10 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
 
 def _parts(frame: pl.DataFrame) -> list[pl.DataFrame]:
     n_ids = sum(len(column.explode()) for column in frame if column.dtype == pl.List)
-    n_parts = -(-n_ids // _USUAL_IDS)
+    n_parts = 1 + n_ids // _USUAL_IDS
     if n_parts > pl.thread_pool_size():  # so that no thread is left without a part at the end
         n_parts -= n_parts % pl.thread_pool_size()
-    rows = max(1, -(-len(frame) // max(1, n_parts)))
-    return [frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows)]
+    return list(frame.iter_slices(1 + len(frame) // n_parts)) or [frame]
 
 
 def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
