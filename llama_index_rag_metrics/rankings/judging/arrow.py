@@ -91,8 +91,8 @@ class IdLists:
         ids = lists.filter(pl.Series(counts > 0)).explode()
         flat = cls(ids, counts)
         bits_of_empty = _hashes(pl.Series([""])).astype(flat.bits.dtype)
-        alike = ids.gather(np.flatnonzero(flat.bits == bits_of_empty))
-        if ids.null_count() or "" in alike.to_list():
+        candidates = ids.gather(np.flatnonzero(flat.bits == bits_of_empty))
+        if ids.null_count() or "" in candidates.to_list():
             raise Irregular
         return flat
 
