@@ -63,8 +63,6 @@ from llama_index_rag_metrics.stories.results_report import means_table, queries_
 
 _CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
-_OTHERS = "On other metrics"
-_FROM_BEFORE = "Differences are from the stage before."
 _LOST = "{n:,} of {passages} lost{causes}."
 
 
@@ -98,12 +96,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes them, too.
 
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
-
-    Examples:
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
-        >>> stages = evaluate_stages(lambda query: ["d1"], {}, dataset, ["recall"])
-        >>> print(stages.losses[0])
-        d2 [1]: never retrieved
     """
 
     @property
@@ -143,7 +135,9 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, stages=True, decision=decision)
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
-        other_means = replace(means_table(systems, metrics), is_detail=True, title=_OTHERS)
+        other_means = replace(
+            means_table(systems, metrics), is_detail=True, title="On other metrics"
+        )
         passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         return replace(
@@ -162,8 +156,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         rows = []
         for stage, [mean] in means.rows:
             rows.append(Row(stage, [mean, *cells.get(stage, [Cell(None, tone="quiet")] * 2)]))
-        head = [self._metric, "difference", TALLY]
-        return Table(means.title, head, rows, "stage", text=_FROM_BEFORE)
+        head, text = [self._metric, "difference", TALLY], "Differences are from the stage before."
+        return Table(means.title, head, rows, "stage", text=text)
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
@@ -189,7 +183,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
         losses: list[LostPassage] = []
         n_kept = Counter(dict.fromkeys(self, 0))
-        for query_id in self._counted:
+        retrieved, scores = self._systems[0], self._systems[-1].scores
+        query_ids = [query_id for query_id in scores.query_ids if query_id not in scores.excluded]
+        if retrieved.invalid(self._metric) or is_unmeasured(retrieved.scores):
+            query_ids = []
+        for query_id in query_ids:
             question = whereabouts.QuestionView(query_id, self._systems, self._metric, stages=True)
             for need, places in question.needs:
                 # nobody knows where something is if its matcher failed
@@ -204,14 +202,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     losses.append(_lost_passage(query_id, need, last))
         n_lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
-
-    @property
-    def _counted(self) -> list[str]:
-        """The questions of which passages are counted: of valid scores those that count."""
-        retrieved, scores = self._systems[0], self._systems[-1].scores
-        if retrieved.invalid(self._metric) or is_unmeasured(retrieved.scores):
-            return []
-        return [query_id for query_id in scores.query_ids if query_id not in scores.excluded]
 
     def _decision(self) -> list[Statement]:
         """Whether each postprocessor is better than none, where passages were lost, what failed."""

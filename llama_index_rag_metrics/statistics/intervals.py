@@ -49,9 +49,6 @@ def mean_interval(
     The limits are the lowest and the highest score that there can be, widened to those seen;
     infinite ones are replaced by them, and then equal scores have no interval: nothing says how far
     another could be. A cluster is what a query belongs to, such as its document.
-
-    >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
-    MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, note='')
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]

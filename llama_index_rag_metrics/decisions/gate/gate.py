@@ -49,14 +49,7 @@ _RECORDS = (
 
 @dataclass(frozen=True, repr=False)
 class GateReport(Reportable):
-    """The verdicts of a gate on a system, one for each rule, in their order.
-
-    Examples:
-        >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
-        >>> report = check_rules(scores, "recall@5 >= 0.7")
-        >>> report.outcome, len(report.verdicts)
-        ('pass', 1)
-    """
+    """The verdicts of a gate on a system, one for each rule, in their order."""
 
     verdicts: tuple[Verdict, ...]
     systems: tuple[System, ...]  # the baseline, where there is one, and what was checked
@@ -228,21 +221,16 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
 def _row(verdict: Verdict) -> model.Row:
     """The numbers of a verdict, in the digits that its sentence has."""
     value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
-    baseline, difference = model.Cell.of(verdict.baseline, "score"), verdict.difference
-    kind, limit, limit_of_value = "score", verdict.rule.value, None
-    if verdict.rule.baseline:
-        kind = "signed"
-    else:
-        limit_of_value = limit
-    bounds = model.Cell(kind, "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
+    difference = model.Cell.of(verdict.difference, "signed")._replace(limit=verdict.rule.value)
+    bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
     if verdict.lower is None and verdict.upper is None:
         bounds = bounds._replace(tone="quiet")
-    cells = [
-        model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
-        value._replace(limit=limit_of_value),
-        baseline,
-        model.Cell.of(difference, "signed")._replace(limit=limit),
-        bounds,
-    ]
+    if verdict.rule.baseline:
+        bounds = bounds._replace(value="signed")
+    else:
+        value = value._replace(limit=verdict.rule.value)
+    outcome = model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
+    bounds = bounds._replace(limit=verdict.rule.value)
+    cells = [outcome, value, model.Cell.of(verdict.baseline, "score"), difference, bounds]
     digits = digits_of(verdict.n)
     return model.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])

@@ -32,17 +32,13 @@ _COSTS: Mapping[str, tuple[str, model.Form, float]] = {
     "tokens": ("tokens a question", "count", 0.05),
     "p95": ("latency p95", "seconds", 0.5),
 }
-# the badge of each outcome, and its colour
+# the badge of each outcome, and its colour; of others: can't tell
 _BADGES: Mapping[str, tuple[str, model.Tone]] = {
     "failed": ("No decision", "alarm"),
-    "single": ("nothing to compare", "open"),
-    "nothing in common": ("can't tell", "open"),
     "winner": ("best", "best"),
     "take": ("good enough", "best"),
     "cheaper": ("good enough", "best"),
     "tied": ("same scores", "normal"),
-    "tied, others are near": ("can't tell", "open"),
-    "too few": ("can't tell", "open"),
 }
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
@@ -92,16 +88,6 @@ class Sweep(Reportable):
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
             often a configuration that isn't within the tolerance is taken to be.
         tolerance: how much worse than the best one the recommended configuration may be.
-
-    Examples:
-        >>> from llama_index_rag_metrics import sweep
-        >>> def build(top_k):
-        ...     return lambda query: ["d2", "d1"][:top_k]
-        >>> dataset = {"queries": {f"q{n}": "x?" for n in range(10)}, "corpus": {},
-        ...            "relevant_docs": {f"q{n}": ["d1" if n else "d2"] for n in range(10)}}
-        >>> swept = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
-        >>> swept.winner.name, swept["top_k=1"].mean("recall")
-        ('top_k=2', 0.1)
     """
 
     configurations: Sequence[Configuration]
@@ -202,7 +188,8 @@ class Sweep(Reportable):
         n_all = numbers.counted(len(self.configurations), "configuration", "configurations")
         n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
         about = results_report.about(systems)
-        badge, tone = _BADGES["failed" if self.failed else self._outcome]
+        outcome = "failed" if self.failed else self._outcome
+        badge, tone = _BADGES.get(outcome, ("can't tell", "open"))
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
