@@ -133,7 +133,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 Listing.of(f"Questions that lost passages at {flow.stage}", lines, _LISTED_LOSSES)
             )
         figures, decision = curve_figures(systems), self._decision()
-        report = systems_report(systems, figures=figures, stages=True, decision=decision)
+        report = systems_report(systems, figures=figures, decision=decision)
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
         other_means = replace(
             means_table(systems, metrics), is_detail=True, title="On other metrics"

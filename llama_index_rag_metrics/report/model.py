@@ -205,7 +205,6 @@ class Queries:
     compared: bool = False  # whether the first system is the baseline
     stages: bool = False  # whether the baseline of a system is the one before it
     lower_is_better: bool = False
-    order: str = "as asked"  # the order of the stories, in words
     # the places of questions as asked, where another order is
     places: Mapping[str, int] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from .model import Figure, Mark, Series
 from .numbers import given
-from .text import Element, element, one_line
+from .text import element, escape_html, one_line
 
 # violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
 # red and green mean worse and better, and no system
@@ -33,11 +33,11 @@ _QUIET = {"fill_opacity": ".75"}
 _RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
 
-def on_page(figure: Figure, caption: str) -> Element:
+def on_page(figure: Figure, caption: str) -> str:
     """The figure for a page, as wide as its place."""
     forms = {"points": _points, "lines": _lines, "marks": _marks}
     plot = forms[figure.form](figure)
-    title = {"role": "img", "aria_label": one_line(caption), "fill": "currentColor"}
+    title = {"role": "img", "aria_label": caption, "fill": "currentColor"}
     size = {"width": "100%", "height": _pixels(plot.height)}
     top = 12 + _LINE * bool(figure.y)
     padding = f"padding:{top}px {plot.right}px {_BELOW}px {plot.left}px"
@@ -78,7 +78,7 @@ class _Plot:
 
     def __init__(self, figure: Figure, height: float, left: int = 12, right: int = 14) -> None:
         self.figure, self.height, self.left, self.right = figure, height, left, right
-        self.parts: list[Element] = []
+        self.parts: list[str] = []
 
     def x_axis(self, x: _Scale, least: float = 0) -> None:
         """Rules and numbers; of many, a narrow screen leaves out every other one."""
@@ -102,7 +102,7 @@ class _Plot:
             down = self.down(y, tick)
             self.segment("0", down, "100%", down, **_RULE)
             self.text(given(tick), "-6", down + 4, text_anchor="end")
-        self.text(one_line(self.figure.y), _pixels(2 - self.left), 7 - _LINE, **_QUIET)
+        self.text(self.figure.y, _pixels(2 - self.left), 7 - _LINE, **_QUIET)
 
     def down(self, y: _Scale, value: float | str) -> float:
         return self.height * (1 - y.share(float(value)))
@@ -112,15 +112,15 @@ class _Plot:
         self.parts.append(element("line", **ends, **look))
 
     def text(self, text: str, x: str, y: float, **look: str) -> None:
-        self.parts.append(element("text", text, x=x, y=_pixels(y), **look))
+        self.parts.append(element("text", escape_html(text), x=x, y=_pixels(y), **look))
 
     def symbol(self, across: str, down: float, series: Series, mark: Mark) -> None:
         """The series' shape: another one each time that a colour comes again."""
         shape = _SHAPES[(series.number + series.number // len(COLOURS)) % len(_SHAPES)]
-        title = element("title", one_line(mark.title))
+        title = element("title", escape_html(mark.title))
         self.place(across, down, element("path", title, d=shape, fill=_colour(series)))
 
-    def place(self, across: str, down: float, *children: Element) -> None:
+    def place(self, across: str, down: float, *children: str) -> None:
         place = {"x": across, "y": _pixels(down), "overflow": "visible"}
         self.parts.append(element("svg", *children, **place))
 
@@ -139,7 +139,7 @@ def _points(figure: Figure) -> _Plot:
     x = _Scale(values, 0.05)
     for metric in metrics:
         if len(metrics) > 1 and len(figure.series) > 1:
-            plot.text(one_line(metric), _pixels(2 - plot.left), plot.height + 14, font_weight="600")
+            plot.text(metric, _pixels(2 - plot.left), plot.height + 14, font_weight="600")
             plot.height += _ROW
         for series in figure.series:
             for mark in series.marks:
@@ -178,7 +178,8 @@ def _lines(figure: Figure) -> _Plot:
         thin = {"stroke": _colour(series), "stroke_opacity": ".5"}
         plot.segment(points[-1][0], end, "100%", end, **thin)
         leader = element("line", x1="0", y1=_pixels(end), x2="10", y2=_pixels(place), **thin)
-        plot.place("100%", 0, leader, element("text", label, x="14", y=_pixels(place + 4)))
+        text = element("text", escape_html(label), x="14", y=_pixels(place + 4))
+        plot.place("100%", 0, leader, text)
     return plot
 
 
@@ -207,7 +208,7 @@ def _marks(figure: Figure) -> _Plot:
         side = {"x": "8", "text_anchor": "start"}
         if x.share(across) > 0.5:
             side = {"x": "-8", "text_anchor": "end"}
-        label = _cut(one_line(", ".join(texts)), _TITLE_CHARACTERS)
+        label = escape_html(_cut(one_line(", ".join(texts)), _TITLE_CHARACTERS))
         plot.place(x.across(across), plot.down(y, down), element("text", label, y="-5", **side))
     return plot
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TypeAlias
-from xml.etree import ElementTree
-
-Element: TypeAlias = ElementTree.Element
-Child: TypeAlias = "Element | str"
 
 EXCERPT_CHARACTERS = 120
 _BEFORE_CHANGE, _LONGEST_TITLE = 24, 400
@@ -42,24 +37,12 @@ def escape_markdown(text: str) -> str:
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
 
 
-def element(tag: str, *children: Child, **attributes: str) -> Element:
-    """An element with its children, whose texts come out escaped; `class_` is `class`."""
-    parent = ElementTree.Element(tag)
+def element(tag: str, *children: str, **attributes: str) -> str:
+    """An element with its children, which are markup or escaped; `class_` is `class`."""
+    marks = ""
     for name, value in attributes.items():
-        parent.set(name.rstrip("_").replace("_", "-"), value)
-    for child in children:
-        if not isinstance(child, str):
-            parent.append(child)
-        elif len(parent):
-            parent[-1].tail = (parent[-1].tail or "") + child
-        else:
-            parent.text = (parent.text or "") + child
-    return parent
-
-
-def render(element: Element) -> str:
-    # as XML, since the HTML form leaves < in attributes; no void element is ever made
-    return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)
+        marks += f' {name.rstrip("_").replace("_", "-")}="{escape_html(value)}"'
+    return f"<{tag}{marks}>{''.join(children)}</{tag}>"
 
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:

@@ -23,8 +23,6 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 
-UNNAMED = "score"  # the name of what has none
-
 
 class Item(NamedTuple):
     id: str
@@ -104,7 +102,7 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval or Retrieval(Run())
-        return cls(name or one_line(scores.name) or UNNAMED, scores, {}, retrieval)
+        return cls(name or one_line(scores.name) or "score", scores, {}, retrieval)
 
     @property
     def run(self) -> Run:

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.report.text import by_holder, listed, one_line
 from llama_index_rag_metrics.scores.scores import Scores
 
 from .first_line import first_lines, is_unmeasured, meaning_of
-from .label_view import UNNAMED, System, metrics_of
+from .label_view import System, metrics_of
 from .story import hardest, largest_loss_first, listing_title, stories_of, worst_first
 from .whereabouts import Losses, losses, losses_sentence
 
@@ -44,17 +44,16 @@ def systems_report(
     slice_by: Sequence[str] = (),
     figures: Mapping[str, model.Draw] | None = None,
     decision: Sequence[model.Statement] | None = None,
-    stages: bool = False,
 ) -> model.Report:
     """The report of one or several systems, side by side; the first metric decides."""
     names = list(map(attrgetter("name"), systems))
     title = "Retrieval evaluation"
-    if names != [UNNAMED]:
+    if names != ["score"]:
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
     primary = next(iter(metrics), "")
     listings, counted_losses = [], list[Losses]()
-    if primary and not stages:
+    if primary:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
         on_average = " on average" if len(systems) > 1 else ""
@@ -108,7 +107,7 @@ def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Tabl
     rows, label_head = [], "system"
     if all(map(is_unmeasured, map(attrgetter("scores"), systems))):
         systems = []
-    elif [system.name for system in systems] == [UNNAMED]:
+    elif [system.name for system in systems] == ["score"]:
         systems, label_head = [systems[0]._replace(name="mean")], ""
     for system in systems:
         intervals = system.scores.intervals()
@@ -197,19 +196,18 @@ def queries_of(
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
-    first_ids, order = list[str](), "as asked"
+    first_ids: list[str] = []
     if metric and not compared:
-        first_ids, order = worst_first(systems, metric), "worst first"
+        first_ids = worst_first(systems, metric)
     elif metric and not stages:
-        first_ids, order = largest_loss_first(systems, metric), "largest loss first"
+        first_ids = largest_loss_first(systems, metric)
     if first_ids:
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
         query_ids = dict.fromkeys(first_ids) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
-    details = compared, stages, is_lower_better, order, places
-    return model.Queries(metric, names, stories, *details)
+    return model.Queries(metric, names, stories, compared, stages, is_lower_better, places)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:

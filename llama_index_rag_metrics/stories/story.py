@@ -57,7 +57,9 @@ def query_answers(
 ) -> model.QueryAnswers:
     """Return what was asked, wanted and retrieved, as a metric sees it, by question."""
     question = QuestionView(query_id, systems, metric, stages=stages)
-    names = _short_names(question)
+    ids = list(map(attrgetter("ids"), question.needs))
+    ids += [list(answer.ranking.ids) for answer in question.answers if answer.ranking]
+    names = short_ids(chain.from_iterable(ids))
     passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
     # what is ranked alike goes last
@@ -81,13 +83,6 @@ def query_answers(
         legend = _LEGEND_OF_TEXTS.format(metric=metric)
     details = left_out, legend, question.view.k
     return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, *details)
-
-
-def _short_names(question: QuestionView) -> dict[str, str]:
-    """The ids of everything that the story names, shortened together."""
-    ids = list(map(attrgetter("ids"), question.needs))
-    ids += [list(answer.ranking.ids) for answer in question.answers if answer.ranking]
-    return short_ids(chain.from_iterable(ids))
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:

@@ -10,12 +10,11 @@ from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.model import Figure, Mark, Series
 from llama_index_rag_metrics.report.svg import COLOURS, _Scale, on_page
-from llama_index_rag_metrics.report.text import render
 
 
 def drawn(figure: Figure) -> ElementTree.Element:
     """The drawing, read as the XML that it must be."""
-    return ElementTree.fromstring(render(on_page(figure, "caption")))
+    return ElementTree.fromstring(on_page(figure, "caption"))
 
 
 def words(figure: Figure) -> str:

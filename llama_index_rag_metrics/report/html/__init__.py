@@ -17,7 +17,7 @@ from string import Template
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
-from llama_index_rag_metrics.report.text import escape_html, render, sentence
+from llama_index_rag_metrics.report.text import escape_html, sentence
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated
@@ -118,7 +118,7 @@ def _statement(statement: model.Statement) -> str:
 def _figure(figure: model.Figure | None, caption: str) -> str:
     if figure is None or not any(series.marks for series in figure.series):
         return ""
-    drawing, title = render(on_page(figure, caption)), escape_html(caption)
+    drawing, title = on_page(figure, caption), escape_html(caption)
     if figure.form == "points" and len(figure.series) >= model.MOST_ABREAST:  # folded where narrow
         title += ", with intervals"
         return f"<details class=figure open><summary>{title}</summary>{drawing}</details>"
@@ -191,8 +191,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     text = counted(len(stories), "question", "questions")
     for reason, n in Counter(story.left_out for story in stories if story.left_out).items():
         text += f", {n:,} {escape_html(reason)}"
-    for detail, look in ((queries.metric, "metric"), (queries.order, "order")):
-        text += f" <small class={look}>{escape_html(detail)}</small>"
+    text += f" <small>{escape_html(queries.metric)}</small>"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))

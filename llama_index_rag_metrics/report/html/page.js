@@ -19,7 +19,6 @@ function choices(label, values) {
 const split = (text, sign) => (text ?? "").split(sign).filter(Boolean);
 const losses = (question) => split(question.dataset.loss, "|");
 const gains = (question) => split(question.dataset.gains, " ").map(Number);
-const known = (numbers) => numbers.filter((number) => !isNaN(number));
 const change = (gain) => gain > 0 ? "better" : gain < 0 ? "worse" : gain === 0 ? "same" : "unknown";
 
 // what a question is sorted by: less comes first, what isn't known last
@@ -27,7 +26,7 @@ const ORDERS = {
   written: () => 0,
   asked: (question) => Number(question.dataset.asked ?? 0),
   worst: (question) => Number(question.dataset.score ?? Infinity),
-  gain: (question) => -Math.max(...known(gains(question))) || 0,
+  gain: (question) => -Math.max(...gains(question).filter((gain) => !isNaN(gain))) || 0,
 };
 
 function counted(values) {
@@ -62,10 +61,9 @@ function words(question) {
 function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
-  const orders = { written: place.querySelector(".order").textContent };
-  if (systems.length) orders.gain = "largest gain first";
-  if (systems.length || !all[0]?.dataset.asked) orders.worst = "lowest score first";
-  if (all[0]?.dataset.asked) orders.asked = "as asked";
+  let orders = { asked: "as asked", worst: "lowest score first" };
+  if (all[0]?.dataset.asked) orders = { written: systems.length ? "largest loss first" : "worst first", asked: "as asked" };
+  if (systems.length) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
   const count = make("span", { role: "status" });
