@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
-from .capturing import CapturedRetrieval, RetrieverOutput, as_nodes, capture
+from .capturing import REMEDY, CapturedRetrieval, RetrieverOutput, as_nodes, capture
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -322,7 +322,7 @@ def _function(function: Callable[..., Any]) -> Source:
             return Answer(calls=())  # whose retrievals are captured
         if type(returned) is list and all(type(item) is str for item in returned):
             return Answer(returned)
-        return Answer(as_nodes(returned, _ASYNCHRONOUS))
+        return Answer(as_nodes(returned, f"{REMEDY} {_ASYNCHRONOUS}"))
 
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")

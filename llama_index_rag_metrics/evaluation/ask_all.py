@@ -170,8 +170,7 @@ class _Asking:
             self.reader.labels.see(ranking.ids)
             self.rankings[attempt] = self.reader.filled(ranking)
             return
-        ranking = await self.attempt(attempt)
-        self.rankings[attempt] = ranking
+        ranking = self.rankings[attempt] = await self.attempt(attempt)
         if ranking.error is not None:
             self.n_failed += 1
             bar.set_postfix_str(f"{self.n_failed} failed", refresh=False)

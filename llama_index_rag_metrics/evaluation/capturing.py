@@ -25,6 +25,7 @@ from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
+from pydantic import BaseModel
 
 from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import Call, Ranking, has_order, item_columns
@@ -39,7 +40,7 @@ _numbers = count(1)
 RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 
 _RETURNED = "what the retriever returned"
-_REMEDY = (
+REMEDY = (
     "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
     "first."
 )
@@ -284,9 +285,8 @@ def record_retrieval(
             session.retrievals.append(retrieval)
 
 
-def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
-    if not has_order(retrieved):
-        remedy = f"{_REMEDY} {hint}".rstrip()
+def as_nodes(retrieved: Any, remedy: str = REMEDY) -> list[NodeWithScore]:
+    if isinstance(retrieved, BaseModel) or not has_order(retrieved):  # an agent's answer is empty
         raise InvalidInput(_RETURNED, retrieved, "a list of nodes or ids", remedy)
     return [_node(item) for item in retrieved]
 
@@ -299,7 +299,7 @@ def _node(item: Any) -> NodeWithScore:
     if isinstance(item, str):
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
         return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
-    raise InvalidInput(_RETURNED, item, "nodes or ids", _REMEDY)
+    raise InvalidInput(_RETURNED, item, "nodes or ids", REMEDY)
 
 
 def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:

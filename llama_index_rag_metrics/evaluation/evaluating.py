@@ -148,18 +148,18 @@ class Evaluation:
                 low, high = metric.bounds
                 notes.append(_GRADED.format(metric=metric, low=low, high=high))
         notes += filter(None, [*fit, note])
+        if not run.depth:  # then what is known of the answers says why
+            notes += answers.notes
         retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
         scores = scores.replace(
-            notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
+            notes=list(dict.fromkeys([*notes, *scores.notes, *answers.notes])),
             label_notes=[*notes, *scores.label_notes],
             retrieval=retrieval,
         )
         if run.repeats:
             scores = with_retrieval(scores, retrieval)
-        about = describe(plan, run, self.source.name, matched)
-        return EvaluationResults(
-            scores, about=about, computed=computed, expected_texts=dataset.expected_texts
-        )
+        about, texts = describe(plan, run, self.source.name, matched), dataset.expected_texts
+        return EvaluationResults(scores, about=about, computed=computed, expected_texts=texts)
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
         """What was retrieved, cut at the lowest score; of several times the first, with all."""

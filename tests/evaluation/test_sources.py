@@ -22,6 +22,7 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuesti
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import QueryEngineTool, ToolMetadata
 from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.workflow import StopEvent
 from support.retrievers import Postprocessor, Scripted, WithoutPrompts, node
 from support.searching_workflows import Searching
 
@@ -151,6 +152,7 @@ def test_answers_without_sources_are_said() -> None:
         [note] = results.scores.notes
         n = 2 * repeats
         assert note.startswith(f"{n} answers were given without a retrieval that could be seen")
+        assert results.report().decision[0].text == f"{note}."
 
 
 def test_blocking_function_that_starts_an_agent_is_told_to_await_it() -> None:
@@ -163,12 +165,13 @@ def search(question: str) -> Any:
 
 
 def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
-    def ask(question: str) -> str:
-        scripted().retrieve(question)
-        return "an answer"
+    class Output(StopEvent):  # as an agent's: iterable, and empty
+        response: str = "an answer"
 
-    with pytest.raises(InvalidInput, match=r"got 'an answer'.*captured if it is an asynchronous"):
-        evaluate(ask, DATASET, ["mrr"])
+    for answer in ("an answer", Output()):
+        shown = r"got .*an answer.*captured if it is an asynchronous"
+        with pytest.raises(InvalidInput, match=shown):
+            evaluate(lambda question, answer=answer: answer, DATASET, ["mrr"])
 
 
 @pytest.mark.parametrize("timeout", [None, 5])

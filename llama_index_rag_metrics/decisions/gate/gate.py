@@ -93,7 +93,8 @@ class GateReport(Reportable):
         if not decision:
             decision.append(model.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
-        decision += with_failures([], [system], self.verdicts[0].metric)
+        metrics = [verdict.metric for verdict in self if verdict.metric in scores]
+        decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
             title=f"Retrieval gate{of_system}",

@@ -178,6 +178,9 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
         raise InvalidInput("metric", metric, accepted)
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
+        if metric not in previous:
+            names = join_first(list(previous.metric_names), 10)
+            raise InvalidInput("rule", str(rule), f"a metric that the baseline has: {names}")
         sides = {_BEFORE: previous, _NOW: now}
     paired = pair(sides, [metric])
     if rule.tolerance >= paired.span(metric):

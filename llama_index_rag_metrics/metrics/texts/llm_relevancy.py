@@ -119,7 +119,7 @@ class LLMRelevancy(TextMetric):
         for _ in range(_TRIES):
             answer = await in_thread(ask_llm, llm, question)
             try:
-                return read_grade(answer)
+                return read_grade(answer.replace(question, ""))  # some LLMs repeat it
             except ValueError as error:
                 problem = mask_and_cut(str(error), _MOST_CHARACTERS)
                 question = f"{prompt}\n\n{REPAIR.format(problem=problem)}"

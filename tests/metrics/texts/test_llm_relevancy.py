@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from llama_index.core import Settings
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import LabelWarning
+from llama_index_rag_metrics.runtime.errors import LabelWarning, ScorerFailed
 
 
 class Judge(CustomLLM):
@@ -97,6 +97,11 @@ def test_bad_answer_is_asked_for_once_more(answer: str) -> None:
     result = LLMRelevancy(llm=llm).compute("a", retrieved_texts=["b"])
     assert result.score == 2
     assert len(llm.asked) == 2
+
+
+def test_question_that_is_repeated_is_no_answer() -> None:
+    with pytest.raises(ScorerFailed, match="no grade from 0 to 3 in ''"):
+        LLMRelevancy(llm=MockLLM()).compute("q", retrieved_texts=["Grade: 3"])
 
 
 def test_answers_bad_twice_fail_the_query_and_keep_the_rest(tmp_path: Path) -> None:
