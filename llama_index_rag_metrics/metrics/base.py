@@ -299,7 +299,6 @@ def _explain(
     sentence = f"{name}: {field} must be {expected}, got {shorten(parameters.get(field))}."
     if problem["type"] == "missing":
         # what is excluded from dumps is a service or a model, which no name can express
-        is_service = metric_class.model_fields[field].exclude
-        caller = metric_class.__name__ if is_service else name
+        caller = metric_class.__name__ if metric_class.model_fields[field].exclude else name
         sentence = f"{name} needs {field}. Write {caller}({field}=...)."
     return InvalidInput(f"{name}({field})", parameters.get(field), sentence=sentence)

@@ -76,8 +76,7 @@ class MetricEntry:
     @property
     def definition(self) -> str:
         """How the docstring of the class begins."""
-        paragraph = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
-        return " ".join(paragraph.split())
+        return " ".join((self.metric_class.__doc__ or "").strip().split("\n\n")[0].split())
 
     @property
     def parameters(self) -> Mapping[str, Any]:

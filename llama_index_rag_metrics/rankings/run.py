@@ -89,8 +89,7 @@ class Ranking:
     def __repr__(self) -> str:
         if self.error is not None:
             return f"<{type(self).__name__}: failed: {self.error!r}>"
-        items = reprlib.repr(list(self.ids[:7]))
-        return f"<{type(self).__name__} of {len(self.ids):,}: {items}>"
+        return f"<{type(self).__name__} of {len(self.ids):,}: {reprlib.repr(list(self.ids[:7]))}>"
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
         """The ranking of the items with this score or more, as behind SimilarityPostprocessor."""

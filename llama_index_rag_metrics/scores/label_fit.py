@@ -31,9 +31,9 @@ _MISSING = (
 )
 _LIMIT = ": recall can be {recall} at most"
 _REUSED = (
-    "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in the "
-    "dataset: {passage} is “{text}” where it was retrieved, and “{stored}” in the dataset. Where "
-    "ids were used again for other passages, scores are wrong: match by text, or move the labels"
+    "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in "
+    "{place}: {passage} is “{text}” where it was retrieved, and “{stored}” in {place}. Where ids "
+    "were used again for other passages, scores are wrong: match by text, or move the labels"
 )
 _MOVED = (
     "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
@@ -89,7 +89,7 @@ def fit_notes(
             return []
     rows = list(map(asked_at, range(n_questions)))
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]
-    notes.append(_reused_note(rows, stock) or _moved_note(rows, stock))
+    notes.append(_reused_note(_passages(rows), stock.texts) or _moved_note(rows, stock))
     return list(filter(None, notes))
 
 
@@ -117,24 +117,41 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     return _MISSING.format(absent=len(absent), labels=n_labels, **fields)
 
 
-def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
+def _reused_note(pairs: Iterable[Any], texts: Mapping[Any, str], place: str = "the dataset") -> str:
     shared: set[str] = set()
     changed: dict[str, str] = {}
-    for question in rows:
-        for item, text in zip(question.ids, question.texts or (), strict=False):
-            stock_text = stock.texts.get(item)
-            if stock_text is None or not text or item in changed:
-                continue
-            shared.add(item)
-            if not same_text(text, stock_text):
-                changed[item] = text
+    for item, text in pairs:
+        stored_text = texts.get(item)
+        if stored_text is None or not text or item in changed:
+            continue
+        shared.add(item)
+        if not same_text(text, stored_text):
+            changed[item] = text
     if not changed:
         return ""
     item, text = next(iter(changed.items()))
     fields = {"reused": len(changed), "retrieved": len(shared), "passage": shorten(item)}
     fields["text"] = truncated(" ".join(text.split()), _EXCERPT)
-    fields["stored"] = truncated(" ".join(stock.texts[item].split()), _EXCERPT)
-    return _REUSED.format(**fields)
+    fields["stored"] = truncated(" ".join(texts[item].split()), _EXCERPT)
+    return _REUSED.format(place=place, **fields)
+
+
+def with_reuse(now: Scores, before: Scores, place: str) -> Scores:
+    """Return the scores with a note where ids came with another text than in those of before."""
+    retrieved: list[list[tuple[str, str]]] = []
+    for retrieval in (now.retrieval, before.retrieval):
+        if retrieval is None or retrieval.matched or _REUSED[:18] in "".join(now.label_notes):
+            return now
+        retrieved.append(list(_passages(retrieval.run.values())))
+        if _reused_note(retrieved[-1], dict(retrieved[-1])):  # ids of documents, not of passages
+            return now
+    note = _reused_note(retrieved[0], dict(retrieved[1]), place)
+    return now.replace(label_notes=[*now.label_notes, *filter(None, [note])])
+
+
+def _passages(rankings: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for ranking in rankings:
+        yield from zip(ranking.ids, ranking.texts or (), strict=False)
 
 
 def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:

@@ -23,7 +23,6 @@ from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
-_USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
     "{common:,} of {judged:,} judged questions have a ranking, beside those of "
     "{others}: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
@@ -114,7 +113,7 @@ def _below(batch: ScoredBatch, *, is_usual: bool) -> Iterator[str]:
     n_labels = int(batch.n_relevant[batch.is_scored].sum())
     for grade, n_below in batch.n_below.items():
         n = int(n_below[batch.is_scored].sum())
-        if n and is_usual == (grade <= _USUAL_GRADE):
+        if n and is_usual == (grade <= 1):
             yield _BELOW.format(n=n, labels=n_labels, grade=grade)
 
 

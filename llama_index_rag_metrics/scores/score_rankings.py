@@ -126,8 +126,7 @@ def score_rankings(
         scores = score(labels, run, options)
     notes = list(scores.notes)
     if not_asked:
-        n_labelled = len(present(expected))
-        notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=n_labelled))
+        notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=len(present(expected))))
     excluded = {**scores.excluded, **picked(not_asked, expected)}
     return scores.replace(name=name or run.name, notes=notes, excluded=excluded)
 
@@ -231,9 +230,9 @@ def align(
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
         rankings = [retrieved.get(query_id, ()) for query_id in query_ids]
         return query_ids, list(map(expected.get, query_ids)), rankings
-    if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
+    if isinstance(expected, (Mapping, str)) or isinstance(retrieved, (Mapping, str)):
         expectation = f"the same shape as expected, which is a {type(expected).__name__}"
-        remedy = "Give both as mappings from query id, or both as sequences in the same order."
+        remedy = "Give two mappings, as read_qrels() and read_run() make, or two lists alike."
         raise InvalidInput("retrieved", type(retrieved).__name__, expectation, remedy)
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):
@@ -337,8 +336,7 @@ def _notes_on_runs(
     scores: Scores, n_asked: Mapping[str, int], n_failed: Mapping[str, int]
 ) -> Iterator[str]:
     n_runs = len(scores.repeats)
-    notes = Counter[str](chain.from_iterable(run.notes for run in scores.repeats))
-    for note, n in notes.items():
+    for note, n in Counter[str](chain.from_iterable(run.notes for run in scores.repeats)).items():
         yield note if n == n_runs else f"in {n} of {n_runs} runs: {note}"
     if n_failed:
         n, answers = sum(n_failed.values()), sum(n_asked.values())

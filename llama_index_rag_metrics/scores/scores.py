@@ -140,10 +140,7 @@ class Scores(Reportable):
         return (*left_out, *self.no_relevant)
 
     def due(self, metric: str) -> set[str]:
-        """The queries that should have a value by a metric, those that failed among them.
-
-        All but those left out for labels, or all if it needs none; of the unanswerable, these.
-        """
+        """The queries that should have a value by a metric, those that failed among them."""
         if metric_names.of_unanswerable(metric):
             return set(self.unanswerable)
         left_out = {name for name, reason in self.excluded.items() if reason != "failed"}

@@ -16,6 +16,7 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
+    check_rules,
     compare,
     evaluate,
     match_run,
@@ -240,6 +241,35 @@ class TestIdsThatWereUsedAgain:
         assert first_lines(results)[0].startswith(
             "Ids of other texts: 3 of 3 retrieved ids have another text in the dataset: "
         )
+
+    def test_ids_of_other_texts_than_before_are_said_without_a_corpus(self, tmp_path: Path) -> None:
+        dataset = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD})
+
+        def retrieve(texts: Mapping[str, str]) -> Callable[[str], list[NodeWithScore]]:
+            return lambda n: [NodeWithScore(node=TextNode(id_=n, text=texts[n]), score=1)]
+
+        old, new, again = (
+            evaluate(retrieve(texts), dataset, ["hit_rate@1"]) for texts in (OLD, NEW, OLD)
+        )
+        old.to_json(tmp_path / "old.json")
+        said = "Ids of other texts: 3 of 3 retrieved ids have another text in "
+        compared = compare({"old": old, "new": new, "again": again}, "old").report()
+        [line] = [row.text for row in compared.decision if said in row.text]
+        assert line.startswith(f"new: {said}old: ")
+        for before in (old, tmp_path / "old.json"):
+            report = check_rules(new, "hit_rate@1 >= baseline", baseline=before).report()
+            assert report.decision[-1].text.startswith(f"{said}the baseline: ")
+
+    def test_texts_of_a_document_differ(self) -> None:
+        dataset = RetrievalDataset({n: n for n in OLD}, {n: ["d"] for n in OLD})
+        results = {}
+        for name, texts in {"old": OLD, "new": NEW}.items():
+
+            def retrieve(n: str, texts: Mapping[str, str] = texts) -> list[NodeWithScore]:
+                return [NodeWithScore(node=TextNode(id_="d", text=texts[n]), score=1)]
+
+            results[name] = evaluate(retrieve, dataset, ["hit_rate@1"])
+        assert "Ids of other texts" not in str(compare(results, "old"))
 
     def test_texts_of_labels_are_known_texts(self) -> None:
         texts = {n: [OLD[n]] for n in OLD}

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed, one_line
 from llama_index_rag_metrics.runtime.containers import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.label_fit import with_reuse
 from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.differences import beats_all
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
@@ -359,8 +360,12 @@ def compare(
         for metric in filter(_AVERAGES.__contains__, paired.columns):
             notes.append(_DEPTHS.format(metric=metric, least=min(depths), most=max(depths)))
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
+    reported = {name: system_of(systems[name], name) for name in scores}
+    for name, system in reported.items():
+        of_system = with_reuse(system.scores, scores[baseline], baseline)
+        reported[name] = system._replace(scores=of_system)
     return Comparison(
-        systems={name: system_of(systems[name], name) for name in scores},
+        systems=reported,
         baseline=baseline,
         means=_means(paired, confidence),
         differences=tuple(differences_of(paired, rivals, confidence, margin)),

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput, warn
-from llama_index_rag_metrics.scores.label_fit import check_questions
+from llama_index_rag_metrics.scores.label_fit import check_questions, with_reuse
 from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System, columns_of
@@ -145,7 +145,9 @@ least baseline (2 questions).
     systems, verdicts = [system_of(results, scores.name or "now")], []
     if previous is not None:
         name = previous.name if previous.name != scores.name else ""
-        systems.insert(0, System.of(previous, name or "the baseline"))
+        before = System.of(previous, name or "the baseline")
+        noted = with_reuse(scores, previous, before.name)
+        systems = [before, systems[0]._replace(scores=noted)]
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
         verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
     return GateReport(tuple(verdicts), tuple(systems))

@@ -274,8 +274,7 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if items.type == pa.string():
             with suppress(pa.ArrowNotImplementedError):  # by earlier versions
                 items = items.cast(pa.string_view())
-        lists = type(chunk).from_arrays(offsets - offsets[0], items, mask=chunk.is_null())
-        chunks.append(lists)
+        chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=chunk.is_null()))
     if not chunks:
         return column
     return pa.chunked_array(chunks)

@@ -143,8 +143,7 @@ class JudgedSpans:
             spans = [(span, 0, judged.grades[item]) for item, span in (judged.spans or {}).items()]
             for rank, place in enumerate(first_of_each(ids, retrieved or ()), 1):
                 if place is not None:
-                    span = read_span(f"rank {rank}", place, may_be_empty=True)
-                    spans.append((span, rank, 0.0))
+                    spans.append((read_span(f"rank {rank}", place, may_be_empty=True), rank, 0.0))
             for (source, *ends), rank, grade in spans:
                 document = documents.setdefault((query, source), len(documents))
                 rows.append((query, *ends, rank, grade, document))

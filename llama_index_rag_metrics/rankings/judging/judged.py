@@ -227,8 +227,7 @@ class Hits(Ranked):
 
     def _count_above(self, counted: BoolArray) -> IntArray:
         n_before: IntArray = np.cumsum(counted) - counted
-        start = np.searchsorted(self.judged.item_query, self.query)
-        return n_before[self.item] - n_before[start]
+        return n_before[self.item] - n_before[np.searchsorted(self.judged.item_query, self.query)]
 
 
 @dataclass(eq=False)

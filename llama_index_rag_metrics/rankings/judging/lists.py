@@ -126,8 +126,8 @@ def _fill(grades: list[float], n: int) -> FloatArray:
     return filled
 
 
-_MISSES = 20  # queries in a row, judged one by one, that found nothing: their ids may not fit
-_STRANGE = "{n} questions in a row found no label: one is {label!r}, a retrieved id {retrieved!r}"
+_MISSES = 10  # queries in a row, judged one by one, that found nothing: their ids may not fit
+_STRAY = "{n} questions in a row found no label ({label!r}, got {retrieved!r}): evaluate() says why"
 _misses = [0]
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 """The last labels and ids, and what came of them: of one query, whose metrics ask one by one."""
@@ -153,10 +153,12 @@ def judge_one(
         return last_judged
     judged = judge([labels], [ids])
     if judged.depth[0] and labels:
-        _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
+        _misses[0] += 1
+        if len(judged.item_rank):
+            _misses[0] = 0
         if _misses[0] == _MISSES:
             label, retrieved = next(iter(as_relevance(labels))), ids[0]
-            warn(LabelWarning(_STRANGE.format(n=_MISSES, label=label, retrieved=retrieved)))
+            warn(LabelWarning(_STRAY.format(n=_MISSES, label=label, retrieved=retrieved)))
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
     elif labels is not None and not len(judged.groups.query):  # a list in a list may change

@@ -131,8 +131,7 @@ _SPACED = _Table(_in_words)
 def letters(text: str) -> str:
     """The text without case, width, ligatures, spaces and punctuation, or else without spaces."""
     folded = compatible(text).casefold()
-    normal = compatible(folded.translate(_LEFT_OUT))
-    return normal or "".join(folded.split())
+    return compatible(folded.translate(_LEFT_OUT)) or "".join(folded.split())
 
 
 @remembered

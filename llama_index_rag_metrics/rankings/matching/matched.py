@@ -208,8 +208,7 @@ def _unlike_texts(
     n_credited = 0
     shares: dict[tuple[str, str], float] = {}
     for query_id, names_of_items in stands_for.items():
-        texts = run[query_id].texts or ()
-        for names, text in zip(names_of_items, texts, strict=False):
+        for names, text in zip(names_of_items, run[query_id].texts or (), strict=False):
             for label_text in map(passages[query_id].get, names):
                 if not isinstance(label_text, str):
                     continue
