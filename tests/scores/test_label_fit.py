@@ -256,9 +256,9 @@ class TestIdsThatWereUsedAgain:
         compared = compare({"old": old, "new": new, "again": again}, "old").report()
         [line] = [row.text for row in compared.decision if said in row.text]
         assert line.startswith(f"new: {said}old: ")
-        for before in (old, tmp_path / "old.json"):
+        for before, name in ((old, "the baseline"), (tmp_path / "old.json", "old.json")):
             report = check_rules(new, "hit_rate@1 >= baseline", baseline=before).report()
-            assert report.decision[-1].text.startswith(f"{said}the baseline: ")
+            assert report.decision[-1].text.startswith(f"{said}{name}: ")
 
     def test_texts_of_a_document_differ(self) -> None:
         dataset = RetrievalDataset({n: n for n in OLD}, {n: ["d"] for n in OLD})

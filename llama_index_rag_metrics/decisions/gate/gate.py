@@ -145,9 +145,9 @@ least baseline (2 questions).
     systems, verdicts = [system_of(results, scores.name or "now")], []
     if previous is not None:
         name = previous.name if previous.name != scores.name else ""
-        before = System.of(previous, name or "the baseline")
-        noted = with_reuse(scores, previous, before.name)
-        systems = [before, systems[0]._replace(scores=noted)]
+        old_system = System.of(previous, name or "the baseline")
+        scores = with_reuse(scores, previous, old_system.name)
+        systems = [old_system, systems[0]._replace(scores=scores)]
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
         verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
     return GateReport(tuple(verdicts), tuple(systems))
