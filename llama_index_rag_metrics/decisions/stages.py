@@ -145,7 +145,9 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             title=f"Stages: {listed(list(self), most=9)}",
             tables=[self._means, passages, other_means, *counts],
             listings=listings,
-            queries=partial(queries_of, systems, self._metric, compared=True, stages=True),
+            queries=partial(
+                queries_of, systems, self._metric, compared=len(systems) > 1, stages=True
+            ),
         )
 
     @property

@@ -196,12 +196,9 @@ def queries_of(
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
-    first_ids: list[str] = []
-    if metric and not compared:
-        first_ids = worst_first(systems, metric)
-    elif metric and not stages:
-        first_ids = largest_loss_first(systems, metric)
-    if first_ids:
+    if metric:
+        order = largest_loss_first if compared else worst_first
+        first_ids = order(systems, metric)
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
         query_ids = dict.fromkeys(first_ids) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)

@@ -218,7 +218,10 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
     columns = columns_of(systems, metric)
     for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
         if gains[position] < 0:
-            yield query_answers(query_ids[position], systems, metric, columns)
+            story = query_answers(query_ids[position], systems, metric, columns)
+            # red is what is missed now, whether the baseline had it or not
+            passages = [part._replace(is_missed=bool(part.losses[-1])) for part in story.wanted]
+            yield story._replace(wanted=passages)
 
 
 def _row(verdict: Verdict) -> model.Row:
