@@ -196,15 +196,14 @@ def queries_of(
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
+    order = largest_loss_first if compared else worst_first
     if metric:
-        order = largest_loss_first if compared else worst_first
-        first_ids = order(systems, metric)
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
-        query_ids = dict.fromkeys(first_ids) | query_ids
+        query_ids = dict.fromkeys(order(systems, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
-    is_lower_better = bool(metric) and lower_is_better(metric)
-    return model.Queries(metric, names, stories, compared, stages, is_lower_better, places)
+    details = compared, stages, lower_is_better(metric), places
+    return model.Queries(metric, names, stories, *details)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:

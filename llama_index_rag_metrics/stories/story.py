@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import fmean
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
@@ -65,22 +65,23 @@ def query_answers(
     # what is ranked alike goes last
     passages.sort(key=lambda passage: len(set(passage.ranks)) == 1)
     n = max(map(len, scores), default=0)
-    answers, text, left_out = [], "", ""
+    answers, text, left_out, legend, is_scored = [], "", "", "", False
     for number, answer in enumerate(question.answers):
         value = None
         if scores and not answer.system.invalid(metric):
             value = scores[number].get(query_id)
+        is_scored |= value is not None
         cell = mean_of(model.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
         left_out = left_out or _LEFT_OUT.get(answer.system.scores.excluded.get(query_id, ""), "")
-    if any(query_id in column for column in scores):
+        if answer.text_scores:
+            legend = _LEGEND_OF_TEXTS.format(metric=metric)
+    if is_scored:
         left_out = ""
-    why, remarks, legend = _why(question), list(_remarks(question, metric)), ""
     if question.needs:
         legend = _LEGEND
-    elif any(answer.text_scores for answer in question.answers):
-        legend = _LEGEND_OF_TEXTS.format(metric=metric)
+    why, remarks = _why(question), list(_remarks(question, metric))
     details = left_out, legend, question.view.k
     return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, *details)
 
@@ -184,8 +185,9 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
         return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
-    extents = Counter(text for text, _ in summaries).items()
-    lines = [f"{text} in {n} of {n_systems} systems" for text, n in extents]
+    lines = []
+    for text, n in Counter(map(itemgetter(0), summaries)).items():
+        lines.append(f"{text} in {n} of {n_systems} systems")
     return list(map(sentence, lines)), lines
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from string import Template
@@ -97,8 +98,8 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
-    for listing in () if queries else report.listings:
-        yield from _listing(listing)
+    else:
+        yield from chain.from_iterable(map(_listing, report.listings))
     failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
     folds += _fold(report.failures_title, _bullets(failures))
     folds += _fold("About this run", _definitions(report.about))
@@ -127,7 +128,7 @@ def _figure(figure: model.Figure | None, caption: str) -> str:
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
-    sides = ["l" if table.is_text(column) else "" for column in range(len(table.head))]
+    sides = ["l" * table.is_text(column) for column in range(len(table.head))]
     heads = "".join(map(_heading, (table.label_head, *table.head), ("l", *sides)))
     rows = ""
     for row in table.rows:

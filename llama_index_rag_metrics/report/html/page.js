@@ -19,7 +19,7 @@ function choices(label, values) {
 const split = (text, sign) => (text ?? "").split(sign).filter(Boolean);
 const losses = (question) => split(question.dataset.loss, "|");
 const gains = (question) => split(question.dataset.gains, " ").map(Number);
-const change = (gain) => gain > 0 ? "better" : gain < 0 ? "worse" : gain === 0 ? "same" : "unknown";
+const change = (gain) => gain > 1e-12 ? "better" : gain < -1e-12 ? "worse" : isNaN(gain) ? "unknown" : "same";
 
 // what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
@@ -62,7 +62,7 @@ function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
   let orders = { asked: "as asked", worst: "lowest score first" };
-  if (all[0]?.dataset.asked) orders = { written: systems.length ? "largest loss first" : "worst first", asked: "as asked" };
+  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: systems.length ? "largest loss first" : "worst first", asked: "as asked" };
   if (systems.length) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);

@@ -52,8 +52,7 @@ def question(
         sign = -1 if queries.lower_is_better else 1
         baselines = scores if queries.stages else scores[:1] * len(scores)
         for base, score in zip(baselines, scores[1:], strict=False):
-            gain = sign * (score - base)
-            gains.append(0.0 if abs(gain) <= NOISE else gain)
+            gains.append(sign * (score - base))
     numbers, losses = [score for score in scores if not isnan(score)], _losses(query)
     data = {"loss": "|".join(losses)}
     if numbers:
@@ -75,17 +74,15 @@ def question(
 def _number(answer: model.ReportedAnswer) -> float:
     """The number of an answer's score, NaN where there is none."""
     value = answer.score.value
-    if isinstance(value, (int, float)):
-        return float(value)
-    return nan
+    return float(value) if isinstance(value, (int, float)) else nan
 
 
 def _look(gain: float) -> str:
-    if isnan(gain):
-        return ""
-    if gain > 0:
+    if gain > NOISE:
         return " class=better"
-    return " class=worse" if gain else " class=same"
+    if gain < -NOISE:
+        return " class=worse"
+    return "" if isnan(gain) else " class=same"
 
 
 def _losses(query: model.QueryAnswers) -> Counter[str]:
@@ -151,8 +148,10 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
         names = ["rank"] * len(names)
     rows = "".join([*_relevant(query, size), *_others(query, size)])
     if rows:
-        legend = "" if size.is_late or not query.legend else f", {query.legend}"
-        heads = repeated("<th>{}", [*names, f"passage{legend}"])
+        head = "passage"
+        if query.legend and not size.is_late:
+            head += f", {query.legend}"
+        heads = repeated("<th>{}", [*names, head])
         yield f"<table class=ranks><thead><tr>{heads}<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
@@ -164,7 +163,7 @@ def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
         if passage.is_missed:
             look = " class=missed"
         if passage.remark:
-            is_lost = passage.is_missed if query.is_of_many else any(passage.losses)
+            is_lost = passage.is_missed or (any(passage.losses) and not query.is_of_many)
             tone = "lost" if is_lost else "quiet"
             remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
         remark += f" {_text(passage.text, size.characters)}"
@@ -204,7 +203,7 @@ def _cells(query: model.QueryAnswers, ranks: Sequence[int | None]) -> str:
             shown_ranks.append(rank)
     if query.is_of_many:
         shown_ranks = [min(filter(None, ranks), default=None)]
-    return "".join(f"<td>{NO_VALUE if rank is None else f'{rank:,}'}" for rank in shown_ranks)
+    return "".join(f"<td>{rank or NO_VALUE}" for rank in shown_ranks)
 
 
 def _text(text: str, most: int) -> str:
