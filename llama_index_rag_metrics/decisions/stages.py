@@ -63,7 +63,6 @@ from llama_index_rag_metrics.stories.results_report import means_table, queries_
 
 _CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
-_LOST = "{n:,} of {passages} lost{causes}."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -129,9 +128,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             rows.append(Row(flow.stage, [Cell.of(flow.kept, "count"), n_lost]))
             texts = systems[0].scores.queries
             lines = [(key, texts.get(key, ""), losses) for key, losses in by_question.items()]
-            listings.append(
-                Listing.of(f"Questions that lost passages at {flow.stage}", lines, _LISTED_LOSSES)
-            )
+            title = f"Questions that lost passages at {flow.stage}"
+            listings.append(Listing.of(title, lines, _LISTED_LOSSES))
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, decision=decision)
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
@@ -140,14 +138,13 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         )
         passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
+        compared = len(systems) > 1
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             tables=[self._means, passages, other_means, *counts],
             listings=listings,
-            queries=partial(
-                queries_of, systems, self._metric, compared=len(systems) > 1, stages=True
-            ),
+            queries=partial(queries_of, systems, self._metric, compared=compared, stages=True),
         )
 
     @property
@@ -216,11 +213,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE))
                 statements.append(Statement(choice, "open"))
         if n_wanted:
-            causes = Counter(loss.cause for loss in self.losses).most_common()
-            words = ", ".join(f"{n:,} {cause}" for cause, n in causes)
+            counts = Counter(loss.cause for loss in self.losses).most_common()
+            words = ", ".join(f"{n:,} {cause}" for cause, n in counts)
             passages = counted(n_wanted, "relevant passage", "relevant passages")
-            fields = {"passages": passages, "causes": words and f": {words}"}
-            statements.append(Statement(_LOST.format(n=len(self.losses), **fields)))
+            causes = words and f": {words}"
+            statements.append(Statement(f"{len(self.losses):,} of {passages} lost{causes}."))
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
         for system in self._systems:
@@ -258,9 +255,8 @@ async def aevaluate_stages(
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
     Each postprocessor is compared with the stage before it, and every relevant passage that is
-    missing at the end gets the one stage that lost it, by the first metric. `aevaluate_stages` is
-    awaited; `evaluate_stages` isn't. If a stage fails on a query, that stage and those after it
-    have failed on it.
+    missing at the end gets the one stage that lost it, by the first metric. If a stage fails on a
+    query, that stage and those after it have failed on it.
 
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.
@@ -280,8 +276,6 @@ async def aevaluate_stages(
         >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
         >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
         >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
-        >>> [results.scores.means["mrr"] for results in stages.values()]
-        [0.5, 0.0]
         >>> print(stages.losses[0])
         d2 [1] “d2”: dropped by cutoff (was 2)
         >>> [tuple(stage) for stage in stages.flow]

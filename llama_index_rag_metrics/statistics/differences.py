@@ -163,12 +163,10 @@ class Aim(NamedTuple):
 
 
 def to_be_better(alpha: float = 0.05) -> Aim:
-    """`compare` says better."""
     return Aim(1 - alpha / 2, is_loss=False)
 
 
 def to_be_kept(confidence: float = 0.95) -> Aim:
-    """A rule of the gate passes."""
     return Aim(confidence, counted=CAUTIOUS)
 
 

@@ -47,8 +47,7 @@ def mean_interval(
     """The mean of one column of scores (NaN for none), with its confidence interval.
 
     The limits are the lowest and the highest score that there can be, widened to those seen;
-    infinite ones are replaced by them, and then equal scores have no interval: nothing says how far
-    another could be. A cluster is what a query belongs to, such as its document.
+    infinite ones are replaced by them, and then equal scores have no interval.
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]
@@ -83,7 +82,7 @@ def mean_intervals(
         values = column[~np.isnan(column)]
         low, high = float(lows[position]), float(highs[position])
         is_bounded = bool(np.isfinite(bounds[position]).all())
-        if are_hits[position] and not units.clustered and len(values):
+        if are_hits[position] and units.clusters is None and len(values):
             low, high = wilson(int(values.sum()), len(values), confidence)
             is_bounded = True
         mean, note, reason = exact_mean(values), "", reason_no_interval(units, position)
@@ -105,7 +104,7 @@ def reason_no_interval(units: Units, position: int) -> str:
     if units.n_units[position] > 1:
         return ""
     reason = "only 1 question"
-    if units.clustered:
+    if units.clusters is not None:
         reason = "all questions belong to one conversation or cluster, which counts as 1 question"
     return f"{reason}: too few for an interval"
 

@@ -1,7 +1,4 @@
-"""Units that are drawn, questions or clusters of them; and levels at which intervals hold together.
-
-Flips of signs depend on the number of units alone, which keeps differences paired.
-"""
+"""Units that are drawn, questions or clusters; and levels at which intervals hold together."""
 
 from __future__ import annotations
 
@@ -39,10 +36,6 @@ class Units:
     def columns(self, positions: IntArray) -> Units:
         sums, sizes = self.sums[:, positions], self.sizes[:, positions]
         return Units(sums, sizes, self.values[:, positions], self.clusters)
-
-    @property
-    def clustered(self) -> bool:
-        return self.clusters is not None
 
     def __len__(self) -> int:
         return len(self.sums)
@@ -105,7 +98,6 @@ def flipped_sums(sums: FloatArray) -> Iterator[FloatArray]:
     for start in range(0, RESAMPLES, rows):
         shape = min(rows, RESAMPLES - start), -(-n // 64)
         bits = rng.integers(0, 1 << 64, shape, dtype=np.uint64)
-        # 1 where a unit keeps its sign, 0 where it is flipped
         signs = np.unpackbits(bits.view(np.uint8), axis=1, count=n).astype(np.float64)
         yield np.asarray(2 * (signs @ sums) - observed, np.float64)
 
@@ -117,7 +109,7 @@ def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0
     flipped together, and each column is held against the largest of its family. It goes by the
     means of clusters, so that a large one doesn't make columns look alike.
     """
-    sums = units.own_means if units.clustered else units.sums
+    sums = units.sums if units.clusters is None else units.own_means
     norms = np.sqrt(np.square(sums).sum(axis=0))
     distinct = [_distinct_columns(units, family) for family in families]
     largest: list[list[FloatArray]] = [[] for _ in families]

@@ -109,10 +109,7 @@ class Comparison(Reportable):
 
     @cached_property
     def winner(self) -> str | None:
-        """The system that is shown to beat all others on the metric that decides; None if none is.
-
-        Of equal systems one is named in at most 1 - confidence of cases.
-        """
+        """The system shown to beat all others on the metric that decides; None if none is."""
         scores, limits = self.paired.common(self.primary), self.paired.limits(self.primary)
         if len(scores) < 2:
             return None

@@ -125,8 +125,8 @@ class Difference(Sentence):
         """The difference with its interval, and how many questions are better, same and worse."""
         difference = Cell(self.difference, "signed", self.statement.tone, self.low, self.high)
         digits = numbers.digits_for(self.n, self.low, self.high)
-        tally = Cell((self.wins, self.ties, self.losses), "tally")
-        return [difference._replace(digits=digits), tally]
+        tally = self.wins, self.ties, self.losses
+        return [difference._replace(digits=digits), Cell(tally, "tally")]
 
     @property
     def verdict(self) -> str:

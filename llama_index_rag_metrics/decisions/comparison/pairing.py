@@ -89,9 +89,8 @@ class Paired:
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
         """Return (keys, 2) the lowest and the highest true difference that there can be.
 
-        A system can't lose more than the baseline has, nor gain more than it lacks; the baseline's
-        mean is known within its interval. Infinite where a metric has no limits, or scores lie
-        beyond them, such as those in per cent.
+        A system can't lose more than the baseline has, nor gain more than it lacks. Infinite where
+        a metric has no limits, or scores lie beyond them, such as those in per cent.
         """
         baselines, limits = [], []
         for system, metric, baseline in keys:

@@ -38,7 +38,6 @@ _HOW = (
     "Each bound holds with the rule's confidence; a rule passes if even the worse one keeps to its "
     "limit, and fails if even the better one doesn't."
 )
-_SCORES_ALONE = "Of {baseline}, scores are known, and not what was retrieved."
 _TONES: dict[Outcome, model.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
 _RECORDS = (
@@ -76,7 +75,7 @@ class GateReport(Reportable):
         for baseline in baselines:
             extent += f", against {baseline.name}"
             if not baseline.run:
-                lead = _SCORES_ALONE.format(baseline=baseline.name)
+                lead = f"Of {baseline.name}, scores are known, and not what was retrieved."
         for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
             outcome = verdict.outcome
@@ -92,7 +91,6 @@ class GateReport(Reportable):
         of_system = scores.name and f" of {scores.name}"
         if not decision:
             decision.append(model.Statement(f"pass: {rules} kept.", "best", "pass"))
-        # what explains a loss: that questions failed, or that labels don't fit
         metrics = [verdict.metric for verdict in self if verdict.metric in scores]
         decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
@@ -228,15 +226,15 @@ def _row(verdict: Verdict) -> model.Row:
     """The numbers of a verdict, in the digits that its sentence has."""
     value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
     difference = model.Cell.of(verdict.difference, "signed")._replace(limit=verdict.rule.value)
-    bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
+    limit = verdict.rule.value
+    bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
     if verdict.lower is None and verdict.upper is None:
         bounds = bounds._replace(tone="quiet")
     if verdict.rule.baseline:
         bounds = bounds._replace(value="signed")
     else:
-        value = value._replace(limit=verdict.rule.value)
+        value = value._replace(limit=limit)
     outcome = model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
-    bounds = bounds._replace(limit=verdict.rule.value)
     cells = [outcome, value, model.Cell.of(verdict.baseline, "score"), difference, bounds]
     digits = digits_of(verdict.n)
     return model.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])

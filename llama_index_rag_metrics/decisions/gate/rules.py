@@ -39,12 +39,6 @@ class Rule:
     `<=` is for metrics of which less is better. `value` is the limit, or with `baseline` what is
     added to the baseline's mean. `confidence`, between 0.5 and 1, is that of the bounds that
     decide; None decides by what was observed, as for every count.
-
-    Examples:
-        >>> Rule.parse("ndcg@10 >= baseline - 0.02")
-        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95)
-        >>> str(Rule("recall@5", ">=", 0.8))
-        'recall@5 >= 0.8'
     """
 
     metric: str

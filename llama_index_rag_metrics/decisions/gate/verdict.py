@@ -80,7 +80,6 @@ class Verdict(Sentence):
             that lets it fail that of `together` rules.
         needed, decidable: how many questions like these would pass an unchanged system 80 % of the
             time, and the smallest tolerance with which these questions would.
-        worst: the questions that count most against a rule that isn't kept.
         paired: the scores now, after those of the baseline where there is one; of a count none.
     """
 

@@ -80,8 +80,6 @@ _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configurat
 class Sweep(Reportable):
     """What `sweep` found: its configurations, which `sweep["top_k=5"]` finds by their names.
 
-    What it shows of them is about those that were evaluated, on the first metric.
-
     Attributes:
         configurations: in the order of the grid.
         metric_names: all metrics, of which the first decides.
@@ -193,10 +191,8 @@ class Sweep(Reportable):
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
-        columns: dict[str, list[Any]] = {}
-        for point in self:
-            for name, value in self._record(point).items():
-                columns.setdefault(name, []).append(value)
+        rows = list(map(self._record, self))
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
         return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",
@@ -233,7 +229,6 @@ class Sweep(Reportable):
         return {**self._paired.limits(self.primary), "alpha": alpha_of(self.confidence)}
 
     def _scores_of(self, configuration: Configuration) -> FloatArray:
-        """(queries,) the same of one configuration."""
         column: FloatArray = self._scores[:, self._finished.index(configuration)]
         return column
 
@@ -320,9 +315,8 @@ class Sweep(Reportable):
 
     def _cells(self, configuration: Configuration) -> dict[str, model.Cell]:
         tone: model.Tone = "best" if configuration is self.recommended else "normal"
-        cells: dict[str, model.Cell] = {}
-        for name, value in configuration.shown.items():
-            cells[name] = model.Cell(str(value), tone=tone)
+        parameters = configuration.shown.items()
+        cells = {name: model.Cell(str(value), tone=tone) for name, value in parameters}
         for metric in self.metric_names:
             mean = model.Cell.of(configuration.mean(metric), "score")
             digits = self._digits if metric == self.primary else 0

@@ -39,8 +39,7 @@ from .grid import Configuration, Grid, configurations_of
 from .sweep_result import Sweep
 
 Build: TypeAlias = "Callable[..., Any]"
-"""Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
-may be asynchronous."""
+"""Makes a retriever, an index, a query engine or a callable; may be asynchronous."""
 
 _LONGEST_NAME = 80
 _MIN_SCORE = "min_score"  # the parameter that `evaluate` gets, and `build` doesn't
@@ -59,8 +58,6 @@ async def asweep(
     **options: Any,
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
-
-    `asweep` is awaited; `sweep` isn't.
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
@@ -109,7 +106,6 @@ async def asweep(
     options["cache"] = Cache.of(cache, journal)
     if "name" in options:
         raise TypeError("sweep() gives each configuration its own name")
-    # what every configuration would refuse, before any is built
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     try:
         inspect.signature(aevaluate).bind(None, questions, **options)
