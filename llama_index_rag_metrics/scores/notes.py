@@ -26,7 +26,7 @@ _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _APART = (
     "{common:,} of {judged:,} judged questions have a ranking, beside those of "
     "{others}: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
-    "write them alike on both sides"
+    "write them alike on both sides, or give read_traces() the questions of the dataset"
 )
 _LITTLE = (
     "{hits:,} of {labels:,} labels were retrieved for their questions: a label is {label}, an id "
