@@ -98,21 +98,27 @@ def command(
 def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Refuse files that can't be written, or would replace what is read, before any work."""
     options: dict[Path, str] = {}
+    for name, path in _named_files(values):
+        option = names.get(name, name)
+        try:
+            place = Path(path).resolve()
+        except UnicodeEncodeError:  # half an emoji
+            raise InvalidInput(option, str(path), "whole characters") from None
+        if name in _WRITTEN and not (name == "json" and path == STDOUT):
+            _check_writable(option, Path(path))
+            if place in options and not is_stream(place):
+                expected = f"another file than that of {options[place]}"
+                raise InvalidInput(option, str(path), expected)
+        options[place] = option
+
+
+def _named_files(values: Mapping[str, Any]) -> Iterator[tuple[str, str | Path]]:
+    """Each option and file that it names, perhaps; those that are written last."""
     for name in sorted(values, key=_WRITTEN.__contains__):
-        value, option = values[name], names.get(name, name)
+        value = values[name]
         for path in value if isinstance(value, (list, tuple)) else [value]:
-            if not isinstance(path, (str, Path)) or not str(path):
-                continue
-            try:
-                place = Path(path).resolve()
-            except UnicodeEncodeError:  # half an emoji
-                raise InvalidInput(option, str(path), "whole characters") from None
-            if name in _WRITTEN and not (name == "json" and path == STDOUT):
-                _check_writable(option, Path(path))
-                if place in options and not is_stream(place):
-                    expected = f"another file than that of {options[place]}"
-                    raise InvalidInput(option, str(path), expected)
-            options[place] = option
+            if isinstance(path, (str, Path)) and str(path):
+                yield name, path
 
 
 def _check_writable(option: str, path: Path) -> None:

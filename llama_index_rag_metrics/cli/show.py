@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -34,21 +35,16 @@ def run_show(
 
     A RUN may also be scores that `evaluate --json` or `score --json` wrote.
     """
-    from llama_index_rag_metrics.scores.scores import read_json
     from llama_index_rag_metrics.stories.label_view import System
     from llama_index_rag_metrics.stories.story import story_report
 
     stored = StoredFiles(qrels, dataset, options.columns_of(columns), question_id)
-    metric_name, scored = metric or "", {}
-    for path in runs:
-        if path.suffix.lower() == ".json":
-            with suppress(FileFormatError):
-                scored[path] = read_json(path)
-                metric_name = metric_name or next(chain(*scored[path].values()), "")
-    metric_name = metric_name or _DEFAULT_METRIC
+    scored = {path: _stored_scores(path) for path in runs}
+    scored_metrics = chain.from_iterable(chain(*scores.values()) for scores in scored.values())
+    metric_name = metric or next(scored_metrics, _DEFAULT_METRIC)
     systems: list[System] = []
     for path in runs:
-        scores = scored.get(path) or {"": stored.scores(path, chosen_metrics([metric_name]))}
+        scores = scored[path] or {"": stored.scores(path, chosen_metrics([metric_name]))}
         systems += [System.of(scores_of_run, name) for name, scores_of_run in scores.items()]
     names = named_apart([system.name for system in systems], runs)
     systems = [system._replace(name=name) for system, name in zip(systems, names, strict=True)]
@@ -59,6 +55,15 @@ def run_show(
         questions |= stored.dataset.queries
     report = story_report(_question_id(question, questions), systems, metric_name, _DEPTH)
     show_report(report, "", None)
+
+
+def _stored_scores(path: Path) -> Mapping[str, Any]:
+    from llama_index_rag_metrics.scores.scores import read_json
+
+    if path.suffix.lower() == ".json":
+        with suppress(FileFormatError):
+            return read_json(path)
+    return {}
 
 
 def _question_id(question: str, questions: Mapping[str, str]) -> str:

@@ -275,10 +275,8 @@ class AnswerReader:
             self.labels.see(ids, zip(repeat(NODE_ID), ids))
             if self._searches_spans or self._counter is not None:
                 return self.ranking(as_nodes(ids), answer.seconds)
-            n, seconds, at_once = len(ids), answer.seconds, self._at_once
-            return Ranking(
-                ids, [None] * n, [""] * n, seconds, spans=[None] * n, concurrency=at_once
-            )
+            n, time, at_once = len(ids), answer.seconds, self._at_once
+            return Ranking(ids, [None] * n, [""] * n, time, spans=[None] * n, concurrency=at_once)
         nodes = answer.nodes()
         if answer.calls is None:
             ranking = self.ranking(nodes, answer.seconds)
@@ -310,19 +308,22 @@ class AnswerReader:
             return ranking
         blank = [position for position, text in enumerate(texts) if not text]
         for position in blank:
-            item = ranking.ids[position]
-            if item in corpus:
-                texts[position] = self._dataset.indexed_text(item)
-            if self._needs_tokens and not texts[position]:
-                expected = "a text, whose tokens can be counted"
-                remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
-                raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
+            texts[position] = self._text_of(ranking.ids[position])
         if counter is None or "" in texts:
             return replace(ranking, texts=texts, tokens=None)
         tokens = list(ranking.tokens or counter.count(texts))
         for position in blank:
             [tokens[position]] = counter.count([texts[position]])
         return replace(ranking, texts=texts, tokens=tokens)
+
+    def _text_of(self, item: str) -> str:
+        """The text that the corpus has, or ""; an error where its tokens are needed."""
+        text = self._dataset.indexed_text(item) if item in self._dataset.corpus else ""
+        if self._needs_tokens and not text:
+            expected = "a text, whose tokens can be counted"
+            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+            raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
+        return text
 
 
 def searched_span(node: BaseNode, span: Span | None, corpus: Mapping[str, str]) -> Span | None:

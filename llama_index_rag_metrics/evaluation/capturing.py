@@ -106,14 +106,12 @@ def _ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     return Ranking([node.node.node_id for node in nodes], **columns_of(nodes))
 
 
-def as_call(
-    retrieval: CapturedRetrieval, ranking_of: Callable[[list[NodeWithScore]], Ranking]
-) -> Call:
+def as_call(retrieval: CapturedRetrieval, rank: Callable[[list[NodeWithScore]], Ranking]) -> Call:
     error = retrieval.error
     if retrieval.nodes is None and error is None:
         error = "not finished"
     return Call(
-        **item_columns(ranking_of(retrieval.nodes or [])),
+        **item_columns(rank(retrieval.nodes or [])),
         latency=retrieval.seconds,
         error=error,
         query=retrieval.query,

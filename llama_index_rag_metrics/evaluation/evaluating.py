@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -124,30 +124,18 @@ class Evaluation:
         """Score answers, those after a stage under its name, and describe the evaluation."""
         plan = replace(self.plan, name=stage or self.plan.name)
         dataset, run = plan.dataset, self._run(plan, answers)
-        runs: Sequence[Run] = run.repeats or [run]
         matched: Matched | None = None
         by_metric: dict[str, Matched] = {}
         if plan.matcher is not None:
             matched = await in_thread(match_run, run, dataset, plan.matcher)
-            for metric in plan.metrics:
-                if getattr(metric, "recognises", True):
-                    by_metric[metric.metric_name] = matched
-        matches = [] if matched is None else matched.repeats or [matched]
-        scored = []
-        for run_of_time, match in zip_longest(runs, matches):
-            scored.append(await score_run(plan, run_of_time, match, self._metrics))
-        scores, computed = scored[0]
-        if run.repeats:
-            scores = of_repeats(of_time for of_time, _ in scored)
+            recognising = [metric for metric in plan.metrics if getattr(metric, "recognises", True)]
+            by_metric = {metric.metric_name: matched for metric in recognising}
+        scores, computed = await self._scores(plan, run, matched)
+        runs = run.repeats or (run,)
         note = await self._label_note(runs[0], matched)
         self._warn(note, runs)
         fit, absent = self._fit(self._with_all_ids(runs[0]), matched, note)
-        notes = []
-        for metric in plan.computed:
-            if isinstance(metric, TextMetric) and metric.graded_by:
-                low, high = metric.bounds
-                notes.append(_GRADED.format(metric=metric, low=low, high=high))
-        notes += filter(None, [*fit, note])
+        notes = [*_graders(plan.computed), *filter(None, [*fit, note])]
         if not run.depth:  # then what is known of the answers says why
             notes += answers.notes
         retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
@@ -160,6 +148,17 @@ class Evaluation:
             scores = with_retrieval(scores, retrieval)
         about, texts = describe(plan, run, self.source.name, matched), dataset.expected_texts
         return EvaluationResults(scores, about=about, computed=computed, expected_texts=texts)
+
+    async def _scores(self, plan: Plan, run: Run, match: Matched | None) -> tuple[Scores, Computed]:
+        """Score each time that questions were asked; computed are the results of the first."""
+        matches = [] if match is None else match.repeats or [match]
+        scored = []
+        for run_of_time, match_of_time in zip_longest(run.repeats or [run], matches):
+            scored.append(await score_run(plan, run_of_time, match_of_time, self._metrics))
+        scores, computed = scored[0]
+        if run.repeats:
+            scores = of_repeats(of_time for of_time, _ in scored)
+        return scores, computed
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
         """What was retrieved, cut at the lowest score; of several times the first, with all."""
@@ -217,6 +216,13 @@ class Evaluation:
         failures = [every_query_failed(run) for run in runs]
         if all(failures):
             warn(EveryQueryFailed(failures[0]))
+
+
+def _graders(metrics: Iterable[object]) -> Iterator[str]:
+    for metric in metrics:
+        if isinstance(metric, TextMetric) and metric.graded_by:
+            low, high = metric.bounds
+            yield _GRADED.format(metric=metric, low=low, high=high)
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
@@ -332,7 +338,7 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
     if matched is None:
         scores = _score(plan, members, plan.dataset.relevance, run)
     else:
-        scores = _score_matched(plan, members, run, matched)
+        scores = _by_matcher(plan, members, run, matched)
     notes = list(scores.notes)
     if SPANS in needs_of(members):
         spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))
@@ -345,9 +351,7 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
     return scores.replace(empty=empty, notes=dict.fromkeys(notes))
 
 
-def _score_matched(
-    plan: Plan, metrics: Sequence[RankingMetric], run: Run, matched: Matched
-) -> Scores:
+def _by_matcher(plan: Plan, metrics: Sequence[RankingMetric], run: Run, matched: Matched) -> Scores:
     recognising = [metric for metric in metrics if metric.recognises]
     by_id = [metric for metric in metrics if not metric.recognises]
     rankings = dict(matched.run)

@@ -79,7 +79,9 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
         ['d2', 'd3', 'd1']
     """
     if isinstance(source, Run):
-        return source.replaced(source, name=name, repeats=source.repeats)
+        run = source.replaced(source, repeats=source.repeats)
+        run.name = name or source.name
+        return run
     fields = Fields(columns)
     opened = open_source(source, fields, partial(unknown_format, understood=_RUNS, kind="a run"))
     if opened.is_trec:

@@ -208,23 +208,15 @@ class RetrievalDataset:
 
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well."""
-        corpus = self.corpus
+        corpus, labelled = self.corpus, set(chain.from_iterable(self.relevance.values()))
         absent: set[str] = set()
-        labelled: set[str] = set()
-        nothing, blank = [], []
-        for query_id, text in self.queries.items():
-            labels = self.relevance.get(query_id)
-            if not text.strip():
-                blank.append(query_id)
-            if labels is None:
-                continue
-            if not labels:
-                nothing.append(query_id)
-            labelled.update(labels)
+        for labels in self.relevance.values():
             for item in labels:
                 place = (labels.spans or {}).get(item)
                 if corpus and {item, getattr(place, "source", item)}.isdisjoint(corpus):
                     absent.add(item)
+        nothing = [key for key, labels in self.relevance.items() if not labels]
+        blank = [key for key, text in self.queries.items() if not text.strip()]
         bare = [key for key in corpus if not self.indexed_text(key).strip()]
         remarks = [
             _share(self._unlabelled(), self.queries, "questions have no labels"),
@@ -312,8 +304,7 @@ def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]
 
 
 def _filled(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:
-    checked = _checked(part, values, kind, expected)
-    return {key: value for key, value in checked.items() if value}
+    return {key: value for key, value in _checked(part, values, kind, expected).items() if value}
 
 
 def _read_labels(query_id: str, labels: Any) -> Relevance:

@@ -148,9 +148,8 @@ def _table_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
     headings = list(map(str.strip, cells))
     location.check(len(headings) != 1 or ";" not in headings[0], _SEMICOLONS, "".join(headings))
     named = [name for name in headings if name not in _INDEX]
-    location.check(
-        len(named) == len(set(named)), "every column once, named in the first line", headings
-    )
+    expected = "every column once, named in the first line"
+    location.check(len(named) == len(set(named)), expected, headings)
     for location, cells in cells_of_rows:
         if len(cells) > len(headings):
             raise location.wrong(f"{len(headings)} cells", cells[len(headings) :])

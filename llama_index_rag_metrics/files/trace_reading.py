@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
@@ -23,6 +23,8 @@ from .records import comparable, converted, number_or_none, read_id
 from .sources import plain
 from .trace_dialects import read_dialect
 from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
+
+_Asked: TypeAlias = "Collection[tuple[str, str]]"  # traces, and the questions asked in them
 
 _CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
 _REMARKS = {  # why something of the traces couldn't be used, in the order of the notes
@@ -255,9 +257,7 @@ class _Reader:
                     session.calls.append(call)
         return with_calls
 
-    def _add_questions(
-        self, spans: Iterable[TraceSpan], besides: Collection[tuple[str, str]]
-    ) -> None:
+    def _add_questions(self, spans: Iterable[TraceSpan], besides: _Asked) -> None:
         """Add the sessions of questions for which perhaps nothing was retrieved."""
         for span in spans:
             # a step alone, such as a synthesizer's, is no time of asking the question
@@ -315,32 +315,34 @@ class _Reader:
         remarks = self._remarks
         return [f"{text}: {remarks[key]:,}" for key, text in _REMARKS.items() if remarks[key]]
 
-    def _asked(
-        self, span: TraceSpan, besides: Collection[tuple[str, str]] = ()
-    ) -> dict[str, _Session]:
-        """The sessions that a span is of, by attribute, text or trace."""
-        trace_id, key, asked_at = span.trace_id, "", 0.0
-        query_ids: list[str] = []
-        question = None
-        if self._question_id is None and not self._texts:
-            key, query_ids = trace_id, [trace_id]
-        for outer in [span, *span.outer]:
-            if outer.parent_id is None and question is None:
-                question = outer.question
-            if self._question_id is None and outer.known_text is not None:  # the outermost
-                key, asked_at = f"{trace_id} {outer.span_id}", outer.started
-                question, query_ids = outer.known_text, self._by_text[outer.known_text]
-            elif outer.question_id and not query_ids:
-                # all that has the attribute is of one session, in however many traces
-                asked_at, query_ids = outer.started, [outer.question_id]
+    def _asked(self, span: TraceSpan, besides: _Asked = ()) -> dict[str, _Session]:
+        """The sessions that a span is of; new ones are kept."""
+        key, query_ids, question, asked_at = self._time_of(span)
         sessions = {}
         for query_id in query_ids:
-            if (trace_id, query_id) not in besides:
-                new = _Session(question, asked_at, self._conversations.get(trace_id, ""))
+            if (span.trace_id, query_id) not in besides:
+                new = _Session(question, asked_at, self._conversations.get(span.trace_id, ""))
                 session = self._times.setdefault(query_id, {}).setdefault(key, new)
                 session.question = session.question or question
                 sessions[query_id] = session
         return sessions
+
+    def _time_of(self, span: TraceSpan) -> tuple[str, Sequence[str], str | None, float]:
+        """The time of asking that a span is of: its key, the question's ids and text, its start."""
+        key, asked_at, question = "", 0.0, None
+        query_ids: Sequence[str] = ()
+        if self._question_id is None and not self._texts:
+            key, query_ids = span.trace_id, [span.trace_id]
+        for outer in [span, *span.outer]:
+            if outer.parent_id is None and question is None:
+                question = outer.question
+            if self._question_id is None and outer.known_text is not None:  # the outermost
+                key, asked_at = f"{span.trace_id} {outer.span_id}", outer.started
+                question, query_ids = outer.known_text, self._by_text[outer.known_text]
+            elif outer.question_id and not query_ids:
+                # all that has the attribute is of one session, in however many traces
+                asked_at, query_ids = outer.started, [outer.question_id]
+        return key, query_ids, question, asked_at
 
 
 def _tag(span: TraceSpan, name: str) -> Any:
@@ -360,11 +362,15 @@ def _link(by_id: Mapping[str, TraceSpan]) -> None:
             outer = by_id.get(outer.parent_id or "")
         if span.name.endswith(".setup_agent"):
             agents.update(span.outer[:1])
-    texts_inside: dict[TraceSpan, set[str]] = {}
-    for span in spans:
-        for agent in agents.intersection([span, *span.outer]):
-            if span.known_text is not None:
-                texts_inside.setdefault(agent, set()).add(span.known_text)
+    _tell_agents(agents, [span for span in spans if span.known_text is not None])
+
+
+def _tell_agents(agents: Collection[TraceSpan], asking: Iterable[TraceSpan]) -> None:
+    """Tell agents the question, where one alone is asked in what they did."""
+    texts_inside: dict[TraceSpan, set[str | None]] = defaultdict(set)
+    for span in asking:
+        for agent in {span, *span.outer}.intersection(agents):
+            texts_inside[agent].add(span.known_text)
     for agent, texts in texts_inside.items():
         if len(texts) == 1 and not agent.question:
             agent.known_text = texts.pop()
@@ -389,16 +395,19 @@ def _call(steps: Sequence[TraceSpan]) -> Call:
     if span.retrieved and span.retrieved.texts and retrieved.texts is None:
         texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
         retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])
-    latency: float | None = 0.0
-    for step in steps:
-        if step.begin is None or step.end is None or latency is None:
-            latency = None
-        else:
-            latency += max(0.0, step.end - step.begin)
     return Call(
         **item_columns(retrieved),
-        latency=latency,
+        latency=_latency(steps),
         error=span.error,
         query=span.question or "",
         asked_by=next((outer.tool for outer in span.outer if outer.kind == "tool"), ""),
     )
+
+
+def _latency(steps: Iterable[TraceSpan]) -> float | None:
+    seconds = 0.0
+    for step in steps:
+        if step.begin is None or step.end is None:
+            return None
+        seconds += max(0.0, step.end - step.begin)
+    return seconds

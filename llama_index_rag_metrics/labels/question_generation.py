@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
@@ -207,31 +207,32 @@ def _dataset(
     lacking["failed"] = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
     for node_id, answer in answers.items():
         questions, refusals = parse(answer)
+        is_alone = len(questions) == 1 and not _FIRST_OF_LIST.search(answer)
+        if is_alone and n_wanted > 1 and refusals:  # it may end a refusal
+            questions, refusals = [], refusals + questions
         if len(questions) < n_wanted:
             lacking["fewer"].append(node_id)
-            is_alone = len(questions) == 1 and not _FIRST_OF_LIST.search(answer)
-            if refusals and is_alone:  # it may end a refusal
-                questions, refusals = [], refusals + questions
-        for name, lines in {"refused": refusals, "beyond": questions[n_wanted:]}.items():
-            lacking[name] += [f"{node_id!r}: {line!r}" for line in lines]
+        lacking["refused"] += [f"{node_id!r}: {line!r}" for line in refusals]
+        lacking["beyond"] += [f"{node_id!r}: {line!r}" for line in questions[n_wanted:]]
         for question in questions[:n_wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)
             queries.setdefault(query_id, question)
             labels.setdefault(query_id, []).append(node_id)
     n_asked = len(answers) + len(failures)
-    totals = {"asked": n_asked, "nodes": len(corpus), "wanted": n_wanted}
-    notes = []
-    for name, parts in lacking.items():
-        if parts:
-            examples = join_first(parts)
-            notes.append(_NOTES[name].format(count=len(parts), examples=examples, **totals))
+    notes = list(_notes(lacking, asked=n_asked, nodes=len(corpus), wanted=n_wanted))
     if not queries:
         reason = _NO_QUESTION.format(n=n_asked, notes="; ".join(notes))
         raise ScorerFailed("generate_question_context_pairs", reason)
     for note in notes:
         logger.warning("generate_question_context_pairs: %s", note)
     return RetrievalDataset(queries, labels, corpus, notes=notes)
+
+
+def _notes(lacking: Mapping[str, Sequence[str]], **totals: int) -> Iterator[str]:
+    for name, parts in lacking.items():
+        if parts:
+            yield _NOTES[name].format(count=len(parts), examples=join_first(parts), **totals)
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:

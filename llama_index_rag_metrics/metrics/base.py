@@ -82,13 +82,13 @@ class NamedMetric(BaseRetrievalMetric):
     def own_name(self) -> str:
         """The name with its parameters, whatever alias the metric was asked for by."""
         changed: dict[str, object] = {}
-        for field_name, field in type(self).model_fields.items():
-            value = getattr(self, field_name)
+        for key, field in type(self).model_fields.items():
+            value = getattr(self, key)
             if not field.exclude and (field.is_required() or value != field.get_default()):
-                changed[field_name] = value
+                changed[key] = value
         name = self.name
         for variant, preset in self.variants.items():
-            if all(getattr(self, field_name) == value for field_name, value in preset.items()):
+            if all(getattr(self, key) == value for key, value in preset.items()):
                 name = variant
                 changed = {key: value for key, value in changed.items() if key not in preset}
                 break
@@ -180,14 +180,8 @@ class RankingMetric(NamedMetric):
         columns = {"tokens": retrieved_tokens, "texts": retrieved_texts, "spans": retrieved_spans}
         judged = judge_one(expected_ids, retrieved_ids, self.needs, columns)
         is_answerable = judged.n_gaining[0] > 0
-        if self.of_unanswerable and is_answerable:
-            expected = "nothing relevant: this metric is of questions without an answer"
-            raise InvalidInput("expected_ids", expected_ids, expected)
-        if self.needs_relevance and not self.of_unanswerable and not is_answerable:
-            remedy = "A dataset's means leave such questions out and count them."
-            if expected_texts:
-                remedy = "Texts alone are matched by this package's evaluate(…, matcher='text')."
-            raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
+        if self.of_unanswerable or not is_answerable:
+            self._check_labels(expected_ids, expected_texts, is_answerable=bool(is_answerable))
         low, high = self.bounds
         score = min(max(float(self.score(self._view(judged))[0]), low), high)
         metadata = self.metadata(judged)
@@ -195,6 +189,16 @@ class RankingMetric(NamedMetric):
         if lowest and not judged.count_judgements(lowest)[0]:
             metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
+
+    def _check_labels(self, labels: object, texts: object, *, is_answerable: bool) -> None:
+        if self.of_unanswerable and is_answerable:
+            expected = "nothing relevant: this metric is of questions without an answer"
+            raise InvalidInput("expected_ids", labels, expected)
+        if self.needs_relevance and not self.of_unanswerable:
+            remedy = "A dataset's means leave such questions out and count them."
+            if texts:
+                remedy = "Texts alone are matched by this package's evaluate(…, matcher='text')."
+            raise InvalidInput("expected_ids", labels, "a grade above 0", remedy)
 
 
 class CutMetric(NamedMetric):
@@ -227,9 +231,7 @@ class CutMetric(NamedMetric):
 class ThresholdMetric(RankingMetric):
     """A metric of what is relevant from a grade on."""
 
-    min_grade: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
-    )
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
 
     def _view(self, judged: JudgedRankings) -> Any:
         return judged.at(self.cutoff, self.min_grade)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from traceback import walk_stack
 from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
@@ -241,14 +242,20 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
 
 def _registered(name: str) -> NamedMetric:
     """The metric of a name in LlamaIndex's registry; a warning where a list mixes definitions."""
-    frame = sys._getframe(1)  # of LlamaIndex's `from_metric_names`, which alone knows the list
-    outer = frame.f_back or frame  # before Python 3.12 a comprehension has a frame of its own
-    names = frame.f_locals.get("metric_names") or outer.f_locals.get("metric_names") or []
-    cores = [core_name for core_name in names if not _is_ours(core_name)]
-    ours = [own_name for own_name in names if _is_ours(own_name)]
+    names = _names_asked_for()
+    ours = list(filter(_is_ours, names))
+    cores = [core_name for core_name in names if core_name not in ours]
     if cores and ours[:1] == [name]:
         warn(UserWarning(_MIXED.format(cores=", ".join(cores), ours=", ".join(ours))))
     return metric(name)
+
+
+def _names_asked_for() -> list[str]:
+    """The list of LlamaIndex's `from_metric_names`, which makes each metric without the others."""
+    for frame, _ in walk_stack(sys._getframe()):
+        if frame.f_code.co_name == "from_metric_names":
+            return list(frame.f_locals["metric_names"])
+    return []
 
 
 def _is_ours(name: str) -> bool:

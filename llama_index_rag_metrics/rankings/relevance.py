@@ -85,9 +85,12 @@ class Relevance(list[str]):
         if places is not None:
             all_places = {item: read_span(item, place) for item, place in places.items()}
             places = MappingProxyType(picked(all_places, grade_of))
-        values = alternatives, names, MappingProxyType(grade_of), places, weight_of_each
-        for slot, value in zip(Relevance.__slots__, values, strict=True):
-            super().__setattr__(slot, value)
+        set_attribute = super().__setattr__
+        set_attribute("grades", MappingProxyType(grade_of))
+        set_attribute("alternatives", alternatives)
+        set_attribute("facet_names", names)
+        set_attribute("weights", weight_of_each)
+        set_attribute("spans", places)
         super().__init__(item for item, grade in grade_of.items() if grade > 0)
 
     def to_plain(self) -> list[str] | list[list[str]] | dict[str, Any]:

@@ -286,12 +286,10 @@ class Run(Mapping[str, Ranking]):
             cut.notes += (_CUT_ALL.format(highest=max(scores), **fields),)
         return cut
 
-    def replaced(
-        self, rankings: Mapping[str, Ranking], *, name: str = "", repeats: Iterable[Run] = ()
-    ) -> Run:
-        """A run with other rankings and repeats, and perhaps another name; all else is kept."""
+    def replaced(self, rankings: Mapping[str, Ranking], *, repeats: Iterable[Run] = ()) -> Run:
+        """A run with other rankings and repeats; all else is kept."""
         about: dict[str, Any] = {"queries": self.queries, "metadata": self.metadata}
-        run = Run(rankings, name=name or self.name, notes=self.notes, repeats=repeats, **about)
+        run = Run(rankings, name=self.name, notes=self.notes, repeats=repeats, **about)
         run.min_score, run.is_log = self.min_score, self.is_log
         run.label_notes = self.label_notes
         return run

@@ -34,11 +34,9 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     if isinstance(value, Mapping):
         members = {}
         for key, member in value.items():
-            name = key
-            if not isinstance(key, tuple):
-                name = jsonable(key, *path, key, strict=strict)
-            elif strict:
+            if strict and isinstance(key, tuple):
                 raise _refusal(key, (*path, key))
+            name = key if isinstance(key, tuple) else jsonable(key, *path, key, strict=strict)
             members[name] = jsonable(member, *path, key, strict=strict)
         return members
     import numpy as np  # the command's help does without

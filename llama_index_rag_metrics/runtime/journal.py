@@ -79,22 +79,20 @@ class JsonLinesJournal(Generic[T]):
         return rows
 
 
-def read_journal(
-    path: Path, parse: Callable[[dict[str, Any]], T]
-) -> tuple[dict[str, str], list[T]]:
+def read_journal(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[dict[str, str], list[T]]:
     """Read the header and the whole rows at a path, which isn't opened; nothing if it has none."""
     if not path.is_file():
         return {}, []
     header, *rows = path.read_bytes().split(b"\n")[:-1] or [b""]
     try:
-        return _parsed(path, 1, header, dict), [_parsed(path, 2, row, parse) for row in rows]
+        return _parsed(path, 1, header, dict), [_parsed(path, 2, row, read) for row in rows]
     except FileFormatError:
         return {}, []
 
 
-def _parsed(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]], T]) -> T:
+def _parsed(path: Path, number: int, line: bytes, read: Callable[[dict[str, Any]], T]) -> T:
     try:
-        return parse(json.loads(line))
+        return read(json.loads(line))
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _damaged(path, number) from error
 

@@ -84,17 +84,23 @@ def register_secrets_of(*components: object) -> None:
                 continue
             looked_at.add(id(component))
             for name, value in _fields(component):
-                if isinstance(value, SecretStr):
+                if _is_secret(name, value):
                     register_secret(value)
-                elif isinstance(value, str):
-                    if names_secret(name) and not re.search(r"\s", value):
-                        register_secret(value)
-                elif isinstance(value, Mapping):
-                    if _HOLDER_NAME.search(name):
-                        below.append(value)
-                elif hasattr(value, "__dict__") or isinstance(value, MethodType):
+                elif not isinstance(value, str) and _may_hold_secrets(name, value):
                     below.append(value)
         level = below
+
+
+def _is_secret(name: str, value: object) -> bool:
+    if isinstance(value, str):
+        return names_secret(name) and not re.search(r"\s", value)
+    return isinstance(value, SecretStr)
+
+
+def _may_hold_secrets(name: str, value: object) -> bool:
+    if isinstance(value, Mapping):
+        return _HOLDER_NAME.search(name) is not None
+    return hasattr(value, "__dict__") or isinstance(value, MethodType)
 
 
 def _fields(component: object) -> Iterator[tuple[str, Any]]:

@@ -17,19 +17,16 @@ T = TypeVar("T")
 _LONGEST_PAUSE = 60.0  # seconds; a service that asks for a longer one isn't asked again
 
 
-def attempts(
-    most: int, first_pause: float, again: Callable[[BaseException], bool]
-) -> AsyncRetrying:
+def attempts(most: int, pause: float, again: Callable[[BaseException], bool]) -> AsyncRetrying:
     """The attempts at a request, while `again` says that the error may pass; pauses double."""
-    jitter = wait_random(0, first_pause / 10)
-    pause = wait_exponential(multiplier=first_pause, max=_LONGEST_PAUSE) + jitter
+    doubling = wait_exponential(multiplier=pause, max=_LONGEST_PAUSE) + wait_random(0, pause / 10)
 
     def asked(state: RetryCallState) -> float | None:
         return seconds_asked(state.outcome.exception() if state.outcome else None)
 
     def wait(state: RetryCallState) -> float:
         seconds = asked(state)
-        return pause(state) if seconds is None else seconds
+        return doubling(state) if seconds is None else seconds
 
     return AsyncRetrying(
         sleep=asyncio.sleep,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -79,8 +78,12 @@ def _unplaced(rows: Iterable[Asked]) -> str:
     return _UNPLACED.format(n=n_unplaced, labels=n_labels) if n_unplaced else ""
 
 
-def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]) -> str:
+def questions_apart(labels: object, rankings: object) -> str:
     """Return a sentence where either side has a tenth or more of questions that the other lacks."""
+    if not isinstance(labels, Mapping) or not isinstance(rankings, Mapping):
+        return ""
+    if labels.keys() == rankings.keys():
+        return ""
     judged = present(labels).keys()
     judged_alone, ranked_alone = judged - rankings.keys(), rankings.keys() - labels.keys()
     is_little = len(judged_alone) * _FEW_QUESTIONS < len(judged)

@@ -98,12 +98,8 @@ def score_rankings(
     scored_metrics = ranking_metrics(metrics)
     about: dict[str, Any] = {}
     if isinstance(expected, RetrievalDataset):
-        dataset = expected
-        if dataset.expected_texts and not dataset.relevance and compares_ids(scored_metrics):
-            raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
-        stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
-        about = {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
-        expected = {**dict.fromkeys(dataset.queries), **dataset.relevance}
+        about = _about(expected, scored_metrics)
+        expected = {**dict.fromkeys(expected.queries), **expected.relevance}
     expected, retrieved = _read(expected, read_qrels), _read(retrieved, read_run)
     run = retrieved if isinstance(retrieved, Run) else Run()
     if run and "tokens" in needs_of(scored_metrics):
@@ -111,34 +107,49 @@ def score_rankings(
     if isinstance(expected, Qrels):
         about["metadata"] = run.metadata or expected.metadata
     score: Callable[..., Scores] = partial(score_with, scored_metrics, **about)
-    if not isinstance(expected, Mapping) or not (run or run.is_log):
-        scores = score(expected, retrieved, options)
-        return scores.replace(name=name or scores.name)
-    labels, not_asked = dict(expected), dict[str, Reason]()
-    if run.is_log and not (run and expected.keys().isdisjoint(run)):
-        for query_id in expected.keys() - run.keys():
-            if labels.pop(query_id) is not None:
-                not_asked[query_id] = "not asked"
-    if run.repeats:
-        retrieval = Retrieval(run, labels, text_of=about.get("stock", NO_STOCK).texts.get)
-        scores = of_repeats(_scored_runs(score, labels, run, options)).replace(retrieval=retrieval)
+    if isinstance(expected, Mapping) and (run or run.is_log):
+        scores = _score_run(score, expected, run, options)
     else:
-        scores = score(labels, run, options)
-    notes = list(scores.notes)
-    if not_asked:
-        notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=len(present(expected))))
-    excluded = {**scores.excluded, **picked(not_asked, expected)}
-    return scores.replace(name=name or run.name, notes=notes, excluded=excluded)
+        scores = score(expected, retrieved, options)
+    return scores.replace(name=name or run.name)
+
+
+def _about(dataset: RetrievalDataset, metrics: Sequence[RankingMetric]) -> dict[str, Any]:
+    """What a dataset knows beside its labels, as `score_with` takes it."""
+    if dataset.expected_texts and not dataset.relevance and compares_ids(metrics):
+        raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
+    stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
+    return {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
+
+
+def _score_run(
+    score: Callable[..., Scores], labels: Mapping[str, Any], run: Run, options: ScoringOptions
+) -> Scores:
+    """Score a run; labelled questions that a log doesn't have weren't asked."""
+    asked_labels, not_asked = dict(labels), list[str]()
+    if run.is_log and not (run and labels.keys().isdisjoint(run)):
+        asked_labels = {key: labels[key] for key in labels if key in run}
+        not_asked = [query_id for query_id in present(labels) if query_id not in run]
+    if run.repeats:
+        parts = tuple(_scored_runs(score, asked_labels, run, options))
+        retrieval = replace(cast(Retrieval, parts[0].retrieval), run=run, labels=asked_labels)
+        scores = of_repeats(parts).replace(retrieval=retrieval)
+    else:
+        scores = score(asked_labels, run, options)
+    if not not_asked:
+        return scores
+    note = _NOT_ASKED.format(missing=len(not_asked), labelled=len(present(labels)))
+    excluded = {**scores.excluded, **dict.fromkeys(not_asked, "not asked")}
+    return scores.replace(notes=[note, *scores.notes], excluded=excluded)
 
 
 def _scored_runs(
-    score: Callable[..., Scores], labels: Mapping[str, object], run: Run, options: ScoringOptions
+    score: Callable[..., Scores], labels: Mapping[str, Any], run: Run, options: ScoringOptions
 ) -> Iterator[Scores]:
     for number, run_of_time in enumerate(run.repeats):
         # a query that was asked less often than others isn't one that nothing was retrieved for
-        asked_labels = dict(labels)
-        for query_id in run.keys() - run_of_time.keys():
-            asked_labels.pop(query_id, None)
+        missing = run.keys() - run_of_time.keys()
+        asked_labels = {key: labels[key] for key in labels if key not in missing}
         # of the last runs few questions may be left
         yield score(asked_labels, run_of_time, replace(options, checks_ids=number == 0))
 
@@ -172,16 +183,13 @@ def score_with(
     run = retrieved if isinstance(retrieved, Run) else Run()
     order_remarks = list(order_notes(rankings, are_stored=options.checks_ids))
     label_remarks = [*graders_of_labels(relevance), *run.label_notes]
-    mismatch, known_stock = "", None
     if options.checks_ids:
-        known_stock = stock
-        if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-            mismatch = questions_apart(expected, retrieved)
-    label_remarks += label_notes(batch, metrics, asked_at, mismatch, known_stock)
-    label_remarks += order_remarks if options.checks_ids else ()
+        mismatch = questions_apart(expected, retrieved)
+        label_remarks += label_notes(batch, metrics, asked_at, mismatch, stock) + order_remarks
+    else:
+        label_remarks += label_notes(batch, metrics, asked_at, mismatch="", stock=None)
     notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, deepest)]
-    for metric, error in batch.errors.items():
-        notes.append(f"{metric} has no value: {error}")
+    notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
     labels = dict(zip(query_ids, map(_kept_labels, relevance), strict=True))
     return _scores_of(
         batch,
@@ -332,9 +340,7 @@ def _merged(parts: Sequence[Scores], name: str) -> dict[str, Any]:
     return merged
 
 
-def _notes_on_runs(
-    scores: Scores, n_asked: Mapping[str, int], n_failed: Mapping[str, int]
-) -> Iterator[str]:
+def _notes_on_runs(scores: Scores, n_asked: Counter[str], n_failed: Counter[str]) -> Iterator[str]:
     n_runs = len(scores.repeats)
     for note, n in Counter[str](chain.from_iterable(run.notes for run in scores.repeats)).items():
         yield note if n == n_runs else f"in {n} of {n_runs} runs: {note}"

@@ -52,10 +52,9 @@ class Student:
         from scipy.special import stdtrit
 
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        return (
-            np.clip(np.minimum(self.centre - reach, self.mean), -self.limit, self.limit),
-            np.clip(np.maximum(self.centre + reach, self.mean), -self.limit, self.limit),
-        )
+        low, high = self.centre - reach, self.centre + reach
+        low, high = np.minimum(low, self.mean), np.maximum(high, self.mean)
+        return np.clip(low, -self.limit, self.limit), np.clip(high, -self.limit, self.limit)
 
 
 def student(units: Units) -> Student:
@@ -264,92 +263,74 @@ class Shortfalls(NamedTuple):
     queries: int | None = None  # about how many would show one within the tolerance
 
 
-def shortfalls(
-    scores: FloatArray,
-    tolerance: float = 0.0,
-    *,
-    span: float = math.inf,
-    worst: float | None = None,
-    clusters: IntArray | None = None,
-    alpha: float = 0.05,
-) -> Shortfalls:
-    """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 units.
+@dataclass(frozen=True)
+class Contest:
+    """The scores of several systems by one metric, of which more is better."""
 
-    Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983): one-sided bounds under any
-    best system that its own bounds don't exclude, held together by the largest t of shared flips.
-    `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart, `worst` as for `widest_apart`. The number of queries is that at which the highest mean
-    would be shown to lie within the tolerance if half of its leads were luck.
+    scores: FloatArray  # (queries, systems), none NaN
+    span: float = math.inf  # how far two scores can be apart
+    worst: float | None = None  # the worst score that there is, as for `widest_apart`
+    clusters: IntArray | None = None  # (queries,) the number of each one's cluster, from 0
 
-    >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
-    >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)
-    array([0.   , 0.087])
-    """
-    systems = scores.shape[1]
-    units = Units.of(scores, clusters)
-    n, centred = len(units), units.own_means - units.means
-    if systems < 2:
-        return Shortfalls(np.zeros(systems))
-    if n < 2:
-        return Shortfalls(np.full(systems, math.inf))
-    at_most, times = np.zeros(systems), 0.0
-    flipped = np.concatenate(list(flipped_sums(centred)))
-    highest = int(scores.mean(axis=0).argmax())
-    # no level is lower than this one: whom it excludes, any excludes
-    leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)
-    excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
-    for leader in np.flatnonzero(~excluded).tolist():
-        rivals = np.delete(np.arange(systems), leader)
-        norms = np.sqrt(np.square(centred[:, [leader]] - centred[:, rivals]).sum(axis=0))
-        largest = ratio(flipped[:, [leader]] - flipped[:, rivals], norms).max(axis=1)
-        leads = leads_over(scores, leader, rivals, span, worst, clusters)
-        level = level_of_largest(largest, n, alpha, len(rivals), sides=1)
-        below = leads.bounds(1 - level)[1]
-        if (below < 0).any():
-            continue
-        at_most[rivals] = np.maximum(at_most[rivals], below)
-        if leader == highest:
-            continue
-        lead = leads.centre[rivals == highest].item()
-        reach, room = below[rivals == highest].item() - lead, tolerance + max(-lead, 0.0) / 2
-        times_of_leader = math.inf
-        if room > 0:
-            times_of_leader = (reach / room) ** 2
-        times = max(times, times_of_leader)
-    if (at_most > tolerance).all() and 1 < times <= MOST_QUESTIONS / len(scores):
-        return Shortfalls(at_most, math.ceil(len(scores) * times))
-    return Shortfalls(at_most)
+    def shortfalls(self, tolerance: float = 0.0, alpha: float = 0.05) -> Shortfalls:
+        """Bounds that hold together in at least 1 - alpha of cases; infinite under 2 units.
 
+        Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983): one-sided bounds under
+        any best system that its own bounds don't exclude, held together by the largest t of shared
+        flips. The number of queries is that at which the highest mean would be shown to lie within
+        the tolerance if half of its leads were luck.
 
-def beats_all(
-    scores: FloatArray,
-    best: int,
-    *,
-    span: float,
-    worst: float | None = None,
-    clusters: IntArray | None = None,
-    alpha: float = 0.05,
-) -> bool:
-    """Whether a system is shown to be the best of several: the interval of each lead is above 0.
+        >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
+        >>> Contest(np.stack([lead, np.zeros(40)], axis=1)).shortfalls().at_most.round(3)
+        array([0.   , 0.087])
+        """
+        n_queries, n_systems = self.scores.shape
+        units = Units.of(self.scores, self.clusters)
+        if n_systems < 2:
+            return Shortfalls(np.zeros(n_systems))
+        if len(units) < 2:
+            return Shortfalls(np.full(n_systems, math.inf))
+        at_most, times = np.zeros(n_systems), 0.0
+        centred = units.own_means - units.means
+        flipped = np.concatenate(list(flipped_sums(centred)))
+        highest = int(self.scores.mean(axis=0).argmax())
+        # no level is lower than this one: whom it excludes, any excludes
+        leads = self._leads(highest, np.arange(n_systems))
+        is_excluded = leads.bounds(1 - alpha / (n_systems - 1))[0] > 0
+        for leader in np.flatnonzero(~is_excluded).tolist():
+            rivals = np.delete(np.arange(n_systems), leader)
+            norms = np.sqrt(np.square(centred[:, [leader]] - centred[:, rivals]).sum(axis=0))
+            largest = ratio(flipped[:, [leader]] - flipped[:, rivals], norms).max(axis=1)
+            level = level_of_largest(largest, len(units), alpha, len(rivals), sides=1)
+            leads = self._leads(leader, rivals)
+            below = leads.bounds(1 - level)[1]
+            if (below < 0).any():
+                continue
+            at_most[rivals] = np.maximum(at_most[rivals], below)
+            if leader != highest:
+                lead = leads.centre[rivals == highest].item()
+                reach = below[rivals == highest].item() - lead
+                room = tolerance + max(-lead, 0.0) / 2
+                times = max(times, (reach / room) ** 2 if room > 0 else math.inf)
+        if (at_most > tolerance).all() and 1 < times <= MOST_QUESTIONS / n_queries:
+            return Shortfalls(at_most, math.ceil(n_queries * times))
+        return Shortfalls(at_most)
 
-    Each has the whole level: a false winner must beat the truly best one and all others as well. So
-    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019)."""
-    rivals = np.delete(np.arange(scores.shape[1]), best)
-    lowest, _ = leads_over(scores, best, rivals, span, worst, clusters).bounds(1 - alpha / 2)
-    return bool((lowest > 0).all())
+    def beats_all(self, best: int, alpha: float = 0.05) -> bool:
+        """Whether a system is shown to be the best: the interval of each lead is above 0.
 
+        Each has the whole level: a false winner must beat the truly best one as well, in at most
+        alpha of cases (Gutmann and Maymin 1987; Hung and Fithian 2019).
+        """
+        rivals = np.delete(np.arange(self.scores.shape[1]), best)
+        lowest, _ = self._leads(best, rivals).bounds(1 - alpha / 2)
+        return bool((lowest > 0).all())
 
-def leads_over(
-    scores: FloatArray,
-    best: int,
-    rivals: IntArray,
-    span: float,
-    worst: float | None,
-    clusters: IntArray | None,
-) -> Student:
-    """How much more one system scores than the others, with pseudo-queries."""
-    highest, lowest = scores.max(axis=0), scores.min(axis=0)
-    ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])
-    widest = widest_apart(*ends, span, worst)
-    leads = Units.of(denoised(scores[:, [best]] - scores[:, rivals]), clusters)
-    return pseudo_queries(leads, widest, span)
+    def _leads(self, best: int, rivals: IntArray) -> Student:
+        """How much more one system scores than the others, with pseudo-queries."""
+        scores = self.scores
+        highest, lowest = scores.max(axis=0), scores.min(axis=0)
+        ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])
+        widest = widest_apart(*ends, self.span, self.worst)
+        leads = Units.of(denoised(scores[:, [best]] - scores[:, rivals]), self.clusters)
+        return pseudo_queries(leads, widest, self.span)

@@ -75,8 +75,8 @@ def mean_intervals(
     imagined_low, imagined_high = np.where(are_hits, np.nan, [lowest, highest])
     n_below = _effective_queries(units, share, span, imagined_low)
     n_above = _effective_queries(units, share, span, imagined_high)
-    lows = lowest + span * _score_interval(share, n_below, quantile)[0]
-    highs = lowest + span * _score_interval(share, n_above, quantile)[1]
+    lows = lowest + span * _score_ends(share, n_below, quantile)[0]
+    highs = lowest + span * _score_ends(share, n_above, quantile)[1]
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
@@ -138,9 +138,7 @@ def _effective_queries(
     return np.maximum(ratio(of_hits, error + unseen), np.maximum(count, 1))
 
 
-def _score_interval(
-    share: FloatArray, n: FloatArray, z: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _score_ends(share: FloatArray, n: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Wilson's interval of a share of n, with any quantile."""
     weight = 1 / (1 + z * z / n)
     centre = weight * (share + z * z / (2 * n))
@@ -157,7 +155,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     from scipy.special import gammaincinv, ndtri
 
     share, size, z = np.array([hits / n, n, ndtri((1 + confidence) / 2)])
-    low, high = map(float, _score_interval(share, size, z))
+    low, high = map(float, _score_ends(share, size, z))
     few = 2 if n <= 50 else 3
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)

@@ -127,9 +127,7 @@ def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0
     return levels
 
 
-def level_of_largest(
-    largest: FloatArray, n: int, alpha: float, columns: int, *, sides: int
-) -> float:
+def level_of_largest(largest: FloatArray, n: int, alpha: float, count: int, *, sides: int) -> float:
     """The p value of t as extreme as the largest of several columns is in a share alpha of flips.
 
     The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
@@ -138,9 +136,9 @@ def level_of_largest(
 
     critical = float(np.quantile(largest, 1 - alpha))
     if n < 2 or critical**2 >= n:
-        return alpha / columns
+        return alpha / count
     t = critical * math.sqrt((n - 1) / (n - critical**2))
-    return float(np.clip(sides * stdtr(n - 1, -t), alpha / columns, alpha))
+    return float(np.clip(sides * stdtr(n - 1, -t), alpha / count, alpha))
 
 
 def _distinct_columns(units: Units, family: IntArray) -> IntArray:

@@ -16,7 +16,7 @@ from llama_index.core.node_parser import (
 from llama_index.core.schema import BaseNode, Document, MetadataMode, NodeWithScore, TextNode
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, compare, evaluate, metric
-from llama_index_rag_metrics.rankings.matching.matched import carry_costs
+from llama_index_rag_metrics.rankings.matching.matched import costs_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
@@ -127,7 +127,7 @@ def test_chunks_that_fit_count(retrieved: list[tuple[list[str], int, int]], budg
     cost = {own: own + tokens for _, tokens, own in reversed(retrieved)}
     stands_for = [items for items, _, _ in retrieved]
     own_ids = [str(own) for *_, own in retrieved]
-    costs = carry_costs(stands_for, own_ids, [cost[own] for *_, own in retrieved])
+    costs = costs_of(stands_for, own_ids, [cost[own] for *_, own in retrieved])
     expected: list[str] = []
     spent, paid = 0, set()
     for items, _, own in retrieved:

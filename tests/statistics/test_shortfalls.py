@@ -12,7 +12,7 @@ from support.examples import examples
 from support.intervals import pseudo_bounds, pseudo_change
 
 from llama_index_rag_metrics.statistics import resampling
-from llama_index_rag_metrics.statistics.differences import beats_all, shortfalls
+from llama_index_rag_metrics.statistics.differences import Contest
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums, joint_levels
 
 
@@ -88,7 +88,7 @@ def test_shortfalls_of_two_systems_by_the_definition() -> None:
     change = pseudo_change(leads, np.ptp(scores))
     values = [*leads, change, -change]
     expected = np.mean(values) + stats.t.ppf(0.95, 81) * stats.sem(values)
-    np.testing.assert_allclose(shortfalls(scores).at_most, [0, expected], rtol=1e-9)
+    np.testing.assert_allclose(Contest(scores).shortfalls().at_most, [0, expected], rtol=1e-9)
 
 
 def test_bounds_hold_all_together() -> None:
@@ -99,7 +99,7 @@ def test_bounds_hold_all_together() -> None:
     for _ in range(200):
         hard = rng.normal(0, 0.2, (60, 1))
         scores = truth + hard + rng.normal(0, 0.1, (60, len(truth)))
-        bounds = shortfalls(scores).at_most
+        bounds = Contest(scores).shortfalls().at_most
         failed += bool((truth.max() - truth > bounds).any())
     assert failed <= 20
 
@@ -109,48 +109,48 @@ def test_alike_questions_of_a_cluster_count_once() -> None:
     rng = np.random.default_rng(2)
     scores = rng.random((30, 4))
     repeated, clusters = np.repeat(scores, 3, axis=0), np.repeat(np.arange(30), 3)
-    of_clusters = shortfalls(repeated, 0.05, span=1, clusters=clusters)
-    alone = shortfalls(scores, 0.05, span=1)
+    of_clusters = Contest(repeated, span=1, clusters=clusters).shortfalls(0.05)
+    alone = Contest(scores, span=1).shortfalls(0.05)
     np.testing.assert_allclose(of_clusters.at_most, alone.at_most, rtol=1e-9)
     assert of_clusters.queries == pytest.approx(3 * (alone.queries or 0), abs=3)
     one = np.zeros(30, np.int64)
-    assert shortfalls(scores, clusters=one).at_most.tolist() == [math.inf] * 4
+    assert Contest(scores, clusters=one).shortfalls().at_most.tolist() == [math.inf] * 4
 
 
 @given(SCORES)
 @examples(60)
 def test_bounds_are_not_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
     scores = np.array(rows)
-    at_most = shortfalls(scores, span=1).at_most
+    at_most = Contest(scores, span=1).shortfalls().at_most
     seen = scores.mean(axis=0).max() - scores.mean(axis=0)
     # two pseudo-queries draw the centre to 0 by n / (n + 2), and the reach is more than that
     assert (at_most >= seen * len(scores) / (len(scores) + 2) - 1e-9).all()
     assert (at_most <= 1).all()
     order = [2, 0, 3, 1]
-    moved = shortfalls(scores[:, order], span=1).at_most
+    moved = Contest(scores[:, order], span=1).shortfalls().at_most
     np.testing.assert_allclose(moved, at_most[order], atol=1e-9)
 
 
 def test_number_of_questions_is_for_what_isnt_shown() -> None:
     lead = 0.02 + 0.2 * (-1.0) ** np.arange(50)
     scores = np.stack([0.5 + lead, np.full(50, 0.5)], axis=1)
-    wide, narrow = shortfalls(scores, 0.01), shortfalls(scores, 0.005)
+    wide, narrow = Contest(scores).shortfalls(0.01), Contest(scores).shortfalls(0.005)
     assert wide.queries is not None
     assert narrow.queries is not None
     # half of the lead of 0.02, drawn to 0 by two pseudo-queries, is taken for luck
     centre = 0.02 * 50 / 52
     times = (wide.at_most[0] + centre) / (0.01 + centre / 2)
     assert 50 < wide.queries == math.ceil(50 * times**2) < narrow.queries
-    assert shortfalls(scores, 0.9).queries is None
+    assert Contest(scores).shortfalls(0.9).queries is None
     # equal scores, and no tolerance: no number would show it
-    assert shortfalls(np.repeat(scores, 2, axis=1)).queries is None
+    assert Contest(np.repeat(scores, 2, axis=1)).shortfalls().queries is None
 
 
 @pytest.mark.parametrize(
     ("shape", "expected"), [((0, 2), math.inf), ((1, 2), math.inf), ((1, 1), 0.0), ((9, 1), 0.0)]
 )
 def test_too_little_to_tell(shape: tuple[int, int], expected: float) -> None:
-    assert shortfalls(np.zeros(shape)).at_most.tolist() == [expected] * shape[1]
+    assert Contest(np.zeros(shape)).shortfalls().at_most.tolist() == [expected] * shape[1]
 
 
 class TestBestOfSeveral:
@@ -159,13 +159,13 @@ class TestBestOfSeveral:
         lead = np.linspace(-0.3, 0.3, 50) + shift
         scores = np.stack([lead, np.zeros(50)], axis=1)
         low, _ = pseudo_bounds(lead, 0.975, widest=np.ptp(scores))
-        assert beats_all(scores, 0, span=1.0) == (low > 0) == (shift >= 0.07)
+        assert Contest(scores, span=1.0).beats_all(0) == (low > 0) == (shift >= 0.07)
 
     def test_rivals_must_all_be_beaten(self) -> None:
         lead = np.linspace(0.0, 0.3, 50)
-        assert beats_all(np.stack([lead, lead - 0.2, lead - 0.3], axis=1), 0, span=1.0)
+        assert Contest(np.stack([lead, lead - 0.2, lead - 0.3], axis=1), span=1.0).beats_all(0)
         other = lead[::-1]  # as good on average
-        assert not beats_all(np.stack([lead, lead - 0.2, other], axis=1), 0, span=1.0)
+        assert not Contest(np.stack([lead, lead - 0.2, other], axis=1), span=1.0).beats_all(0)
 
     @pytest.mark.parametrize(
         "scores",
@@ -184,7 +184,7 @@ class TestBestOfSeveral:
         for _ in range(1000):
             drawn = scores(rng.normal(size=(40, 5)))
             best = int(drawn.mean(axis=0).argmax())
-            named += beats_all(drawn, best, span=math.inf)
+            named += Contest(drawn, span=math.inf).beats_all(best)
         # 50 at most; 3 standard errors are 21
         assert named <= 71
 
@@ -197,7 +197,7 @@ class TestBestOfSeveral:
             shared = 2 * rng.normal(size=(len(sizes), 2))[clusters]
             drawn = np.round(stats.norm.cdf((shared + rng.normal(size=shared.shape)) / 5**0.5), 1)
             best = int(drawn.mean(axis=0).argmax())
-            named += beats_all(drawn, best, span=1.0, worst=0.0, clusters=clusters)
+            named += Contest(drawn, span=1.0, worst=0.0, clusters=clusters).beats_all(best)
         # 25 at most; 2 standard deviations are 10. As 200 single questions it is 150 or more
         assert named <= 35
 
@@ -209,7 +209,7 @@ def test_winner_is_missing_among_thirty_that_are_equally_good() -> None:
     for _ in range(40):
         difficulty = rng.beta(1, 1, (60, 1))
         scores = (rng.random((60, 30)) < difficulty).astype(float)
-        named += beats_all(scores, int(scores.mean(axis=0).argmax()), span=1.0)
+        named += Contest(scores, span=1.0).beats_all(int(scores.mean(axis=0).argmax()))
     assert named < 7
 
 
@@ -217,4 +217,4 @@ def test_clear_winner_is_named() -> None:
     rng = np.random.default_rng(6)
     scores = rng.normal(0, 0.1, (100, 20))
     scores[:, 7] += 0.2
-    assert beats_all(scores, 7, span=math.inf)
+    assert Contest(scores, span=math.inf).beats_all(7)

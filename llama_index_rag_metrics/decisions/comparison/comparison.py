@@ -22,7 +22,6 @@ from llama_index_rag_metrics.runtime.containers import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.label_fit import with_reuse
 from llama_index_rag_metrics.scores.scores import Scores, name_among
-from llama_index_rag_metrics.statistics.differences import beats_all
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
@@ -110,11 +109,11 @@ class Comparison(Reportable):
     @cached_property
     def winner(self) -> str | None:
         """The system shown to beat all others on the metric that decides; None if none is."""
-        scores, limits = self.paired.common(self.primary), self.paired.limits(self.primary)
-        if len(scores) < 2:
+        contest = self.paired.contest(self.primary)
+        if len(contest.scores) < 2:
             return None
-        leader = int(scores.mean(axis=0).argmax())
-        is_shown = beats_all(scores, leader, alpha=alpha_of(self.confidence), **limits)
+        leader = int(contest.scores.mean(axis=0).argmax())
+        is_shown = contest.beats_all(leader, alpha_of(self.confidence))
         return self.paired.systems[leader] if is_shown else None
 
     @cached_property
@@ -343,19 +342,7 @@ def compare(
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     scores = {baseline: scores[baseline], **scores}
     paired = pair(scores, metrics, clusters)
-    notes = []
-    if paired.clusters is not None:
-        noun = "conversation" if clusters is None else "cluster"
-        members = numbers.counted(len(np.unique(paired.clusters)), noun, f"{noun}s")
-        n = numbers.questions(len(paired.clusters))
-        notes.append(_CLUSTERS.format(questions=n, clusters=members))
-    unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
-    if metrics is None and unpaired:
-        notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")
-    depths = [system.retrieval.run.depth for system in scores.values() if system.retrieval]
-    if len(set(depths)) > 1:
-        for metric in filter(_AVERAGES.__contains__, paired.columns):
-            notes.append(_DEPTHS.format(metric=metric, least=min(depths), most=max(depths)))
+    noun = "conversation" if clusters is None else "cluster"
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     reported = {name: system_of(systems[name], name) for name in scores}
     for name, system in reported.items():
@@ -367,9 +354,26 @@ def compare(
         means=_means(paired, confidence),
         differences=tuple(differences_of(paired, rivals, confidence, margin)),
         confidence=confidence,
-        notes=tuple(notes),
+        notes=tuple(_notes(paired, scores, noun, is_all=metrics is None)),
         paired=paired,
     )
+
+
+def _notes(
+    paired: Paired, scores: Mapping[str, Scores], noun: str, *, is_all: bool
+) -> Iterator[str]:
+    """Yield what a reader should know of clusters, metrics and depths."""
+    if paired.clusters is not None:
+        members = numbers.counted(len(np.unique(paired.clusters)), noun, f"{noun}s")
+        n = numbers.questions(len(paired.clusters))
+        yield _CLUSTERS.format(questions=n, clusters=members)
+    unpaired = [metric for metric in scores[paired.systems[0]] if metric not in paired.columns]
+    if is_all and unpaired:
+        yield f"not compared, since not every system has them: {', '.join(unpaired)}"
+    depths = [system.retrieval.run.depth for system in scores.values() if system.retrieval]
+    if len(set(depths)) > 1:
+        for metric in filter(_AVERAGES.__contains__, paired.columns):
+            yield _DEPTHS.format(metric=metric, least=min(depths), most=max(depths))
 
 
 def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:

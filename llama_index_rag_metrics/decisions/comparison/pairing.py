@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.counts import clusters_of
 from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, name_among
-from llama_index_rag_metrics.statistics.differences import widest_apart
+from llama_index_rag_metrics.statistics.differences import Contest, widest_apart
 from llama_index_rag_metrics.statistics.intervals import denoised, mean_intervals, number_clusters
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.stories.label_view import System
@@ -54,20 +54,16 @@ class Paired:
         is_scored = self.is_scored(metric)
         return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
-    def common(self, metric: str) -> FloatArray:
-        """Return the (questions, systems) scores where all have one; more is better."""
-        scores = self.columns[metric][self.is_scored(metric)]
-        return -scores if lower_is_better(metric) else scores
-
-    def limits(self, metric: str) -> dict[str, Any]:
-        """Return the arguments of `beats_all` that follow from the metric and the questions."""
-        (lowest, highest), worst = limits_of(metric), worst_score(metric)
-        limits: dict[str, Any] = {"span": highest - lowest}
-        if worst is not None:
-            limits["worst"] = -worst if lower_is_better(metric) else worst
+    def contest(self, metric: str) -> Contest:
+        """Return the systems' scores of the questions where all have one; more is better."""
+        is_scored, clusters = self.is_scored(metric), None
         if self.clusters is not None:
-            limits["clusters"] = number_clusters(self.clusters[self.is_scored(metric)])
-        return limits
+            clusters = number_clusters(self.clusters[is_scored])
+        scores, worst = self.columns[metric][is_scored], worst_score(metric)
+        if lower_is_better(metric):
+            scores, worst = -scores, worst and -worst
+        lowest, highest = limits_of(metric)
+        return Contest(scores, highest - lowest, worst, clusters)
 
     def units(self, keys: Iterable[Key]) -> Units:
         """Return the differences of these keys, a column each."""

@@ -165,16 +165,9 @@ class Verdict(Sentence):
 
 def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
     """Measure a rule on questions with a value in both; it fails where too few have one."""
-    counts, metric = asdict(now.counts), rule.metric
-    if metric in counts and metric not in now:
-        if rule.baseline:
-            raise InvalidInput("rule", str(rule), f"a number for {metric}, which is a count")
-        n = now.counts.queries
-        return _observed(Verdict(rule, metric, counts[metric], n, n))
+    metric = rule.metric
     if metric not in now:
-        names = join_first(list(now.metric_names), 10)
-        accepted = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
-        raise InvalidInput("metric", metric, accepted)
+        return _counted(rule, now)
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
         if metric not in previous:
@@ -200,6 +193,17 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
     if rule.confidence is None or verdict.identical or not verdict.is_covered:
         return _observed(verdict)
     return verdict
+
+
+def _counted(rule: Rule, now: Scores) -> Verdict:
+    counts, n = asdict(now.counts), now.counts.queries
+    if rule.metric not in counts:
+        names = join_first(list(now.metric_names), 10)
+        accepted = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
+        raise InvalidInput("metric", rule.metric, accepted)
+    if rule.baseline:
+        raise InvalidInput("rule", str(rule), f"a number for {rule.metric}, which is a count")
+    return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
 
 
 def _observed(verdict: Verdict) -> Verdict:
@@ -261,9 +265,7 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     return replace(verdict, needed=needed, decidable=decidable)
 
 
-def _bounds(
-    verdict: Verdict, units: Units, passing: float, failing: float
-) -> Sequence[float | None]:
+def _bounds(verdict: Verdict, units: Units, passing: float, failing: float) -> list[float | None]:
     """Return what the true mean is above and below, to pass and to fail with these confidences."""
     metric, paired = verdict.metric, verdict.paired
     if not verdict.rule.baseline:

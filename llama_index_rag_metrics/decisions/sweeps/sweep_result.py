@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.text import listed
 from llama_index_rag_metrics.runtime.containers import FloatArray, map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.statistics.differences import Shortfalls, beats_all, shortfalls
+from llama_index_rag_metrics.statistics.differences import Contest, Shortfalls
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
@@ -219,14 +219,14 @@ class Sweep(Reportable):
         return pair(map_values(attrgetter("scores"), self.results), [self.primary])
 
     @cached_property
-    def _scores(self) -> FloatArray:
-        """(queries, evaluated configurations) scores where all have one; more is better."""
-        return self._paired.common(self.primary) if self._finished else np.empty((0, 1))
+    def _contest(self) -> Contest:
+        """The scores of the configurations that were evaluated, of questions where all have one."""
+        return self._paired.contest(self.primary) if self._finished else Contest(np.empty((0, 1)))
 
     @property
-    def _limits(self) -> dict[str, Any]:
-        """What bounds take for granted, as `beats_all` and `shortfalls` call it."""
-        return {**self._paired.limits(self.primary), "alpha": alpha_of(self.confidence)}
+    def _scores(self) -> FloatArray:
+        """(queries, evaluated configurations) these scores; more is better."""
+        return self._contest.scores
 
     def _scores_of(self, configuration: Configuration) -> FloatArray:
         column: FloatArray = self._scores[:, self._finished.index(configuration)]
@@ -245,7 +245,8 @@ class Sweep(Reportable):
         columns = [self._scores_of(self.ranked[0]), *rivals]
         if len(columns) < 2 or len(self._scores) < 2:
             return False
-        return beats_all(np.stack(columns, axis=1), 0, **self._limits)
+        contest = replace(self._contest, scores=np.stack(columns, axis=1))
+        return contest.beats_all(0, alpha_of(self.confidence))
 
     @property
     def _leader(self) -> Configuration | None:
@@ -254,7 +255,7 @@ class Sweep(Reportable):
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
-        return shortfalls(self._scores, self.tolerance, **self._limits)
+        return self._contest.shortfalls(self.tolerance, alpha_of(self.confidence))
 
     @property
     def _outcome(self) -> str:

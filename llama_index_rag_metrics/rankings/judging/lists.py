@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, w
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, token_counts
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
+_Labels: TypeAlias = "RelevanceLike | None"  # None: not judged
 _FEW = 4  # up to so many found items, looking each one up is faster than a pass over the list
-
 _PLACE = 32  # an item's place is one number: its query, and in so many bits its position
 
 
 def judge(
-    relevance: Sequence[RelevanceLike | None],
+    relevance: Sequence[_Labels],
     rankings: Sequence[RankingLike],
     needs: Collection[str] = (),
     *,
@@ -49,32 +49,17 @@ def judge(
     return judged
 
 
-def _judge_ids(
-    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike]
-) -> JudgedRankings:
+def _judge_ids(relevance: Sequence[_Labels], rankings: Sequence[RankingLike]) -> JudgedRankings:
     depth: list[int] = []
     offsets = [0]
-    judged_grade: list[float] = []  # of all queries until the last that has grades
     n_items: list[int] = []
     positions: list[int] = []
-    item_grade: list[float] = []
+    judged_grades: list[float] = []  # until the last labels that have grades
+    item_grades: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else ranked_ids(ids_of(retrieved))
-        graded: Relevance | None = None
-        try:
-            members = set(ranking)
-            if type(labels) is list:
-                "".join(labels)  # the quickest way to see that all are strings
-                judged = set(labels)
-            else:
-                graded = _read_labels(labels)
-                judged = set(graded.grades)
-        except TypeError:  # ids that aren't all strings are rare: asking each id first costs half
-            graded = _read_labels(labels)
-            judged, members = set(graded.grades), _read_members(ranking)
-        if None in members or "" in members or "" in judged:
-            _refuse_nothing(labels, ranking)
+        members, judged, graded = _read_ids(ranking, labels)
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
         items = members & judged
@@ -86,10 +71,8 @@ def _judge_ids(
         else:
             places = [place for place, item in enumerate(ranking) if item in items]
         if graded is not None:
-            judged_grade += repeat(1.0, offsets[-1] - len(judged_grade))
-            judged_grade += graded.grades.values()
-            item_grade += repeat(1.0, len(positions) - len(item_grade))
-            item_grade += [graded.grades[ranking[place]] for place in places]
+            _put(judged_grades, offsets[-1], graded.grades.values())
+            _put(item_grades, len(positions), [graded.grades[ranking[place]] for place in places])
             if graded.alternatives is not None:
                 grouped.append((len(depth), graded, ranking))
         positions += places
@@ -97,33 +80,59 @@ def _judge_ids(
         depth.append(len(ranking))
         offsets.append(offsets[-1] + len(judged))
     query, position = np.arange(len(depth)).repeat(n_items), np.array(positions, np.int64)
-    grade = _fill(judged_grade, offsets[-1])
-    if judged_grade:
-        grade = grades_best_first(grade, offsets)
+    judged_grade = _fill(judged_grades, offsets[-1])
+    if judged_grades:
+        judged_grade = grades_best_first(judged_grade, offsets)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=query,
         item_rank=position + 1,
-        item_grade=_fill(item_grade, len(position)),
-        judged_grade=grade,
+        item_grade=_fill(item_grades, len(position)),
+        judged_grade=judged_grade,
         judged_offset=np.array(offsets, np.int64),
         groups=_groups(grouped, query, position),
     )
 
 
-def _refuse_nothing(labels: RelevanceLike | None, ranking: list[str]) -> None:
+def _put(column: list[float], start: int, grades: Iterable[float]) -> None:
+    """Put grades into a column from a position on; those before are 1, of labels without grades."""
+    column += repeat(1.0, start - len(column))
+    column += grades
+
+
+def _fill(grades: list[float], n: int) -> FloatArray:
+    column = np.empty(n)
+    column.fill(1.0)
+    if grades:
+        column[: len(grades)] = grades
+    return column
+
+
+def _read_ids(ranking: list[str], labels: _Labels) -> tuple[set[str], set[str], Relevance | None]:
+    """The retrieved ids, the judged ones, and labels that may have grades."""
+    graded: Relevance | None = None
+    try:
+        members = set(ranking)
+        if type(labels) is list:
+            "".join(labels)  # the quickest way to see that all are strings
+            judged = set(labels)
+        else:
+            graded = _read_labels(labels)
+            judged = set(graded.grades)
+    except TypeError:  # ids that aren't all strings are rare: asking each id first costs half
+        graded = _read_labels(labels)
+        judged, members = set(graded.grades), _read_members(ranking)
+    if None in members or "" in members or "" in judged:
+        _refuse_nothing(labels, ranking)
+    return members, judged, graded
+
+
+def _refuse_nothing(labels: _Labels, ranking: list[str]) -> None:
+    """Refuse what is no id in a ranking, or else in labels."""
     for rank, item in enumerate(ranking, 1):
         if item in (None, ""):
             raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")
     _read_labels(labels)
-
-
-def _fill(grades: list[float], n: int) -> FloatArray:
-    filled = np.empty(n)
-    filled.fill(1.0)
-    if grades:
-        filled[: len(grades)] = grades
-    return filled
 
 
 _MISSES = 10  # queries in a row, judged one by one, that found nothing: their ids may not fit
@@ -134,7 +143,7 @@ _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 
 
 def judge_one(
-    labels: RelevanceLike | None,
+    labels: _Labels,
     ranking: Sequence[str] | None,
     needs: Collection[str] = (),
     columns: Mapping[str, Any] | None = None,
@@ -152,13 +161,8 @@ def judge_one(
     if last_judged is not None and is_of_kind and ids == last_ids and labels == last_labels:
         return last_judged
     judged = judge([labels], [ids])
-    if judged.depth[0] and labels:
-        _misses[0] += 1
-        if len(judged.item_rank):
-            _misses[0] = 0
-        if _misses[0] == _MISSES:
-            label, retrieved = next(iter(as_relevance(labels))), ids[0]
-            warn(LabelWarning(_STRAY.format(n=_MISSES, label=label, retrieved=retrieved)))
+    if labels and ids:
+        _watch_misses(labels, ids, judged)
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
     elif labels is not None and not len(judged.groups.query):  # a list in a list may change
@@ -166,7 +170,14 @@ def judge_one(
     return judged
 
 
-def _read_labels(labels: RelevanceLike | None) -> Relevance:
+def _watch_misses(labels: RelevanceLike, ids: list[str], judged: JudgedRankings) -> None:
+    _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
+    if _misses[0] == _MISSES:
+        label, retrieved = next(iter(as_relevance(labels))), ids[0]
+        warn(LabelWarning(_STRAY.format(n=_MISSES, label=label, retrieved=retrieved)))
+
+
+def _read_labels(labels: _Labels) -> Relevance:
     relevance = Relevance() if labels is None else as_relevance(labels)
     _check_types(relevance.grades)
     return relevance

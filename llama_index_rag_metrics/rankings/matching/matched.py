@@ -165,45 +165,42 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         return replace(repeats[0], run=Run(repeats=runs, name=run.name), repeats=repeats)
     name, expected_of = _name(matcher), _expected(dataset, matcher)
     notes = _check_passages(expected_of.values(), matcher)
-    rankings: dict[str, Ranking] = {}
-    stands_for: dict[str, list[list[str]]] = {}
+    passages = map_values(attrgetter("passages"), expected_of)
+    in_dataset = picked(run, filter(expected_of.__contains__, run))
+    covered: dict[str, BoolArray] = {}
     errors: dict[str, str] = {}
-    could_find = has_found = False
-    for query_id, ranking in run.items():
-        if query_id not in expected_of:
-            continue
-        expected, error = expected_of[query_id], ranking.error
-        if error is None:
+    for query_id, ranking in in_dataset.items():
+        if ranking.error is None:
             try:
-                covers = _compare(matcher, expected, ranking)
+                covered[query_id] = _compare(matcher, expected_of[query_id], ranking)
             except Exception as problem:  # noqa: BLE001 - any function, any error: recorded by query
-                error = errors[query_id] = describe_error(problem)
-            else:
-                has_found |= bool(covers.any())
-                could_find |= bool(expected.passages and ranking.ids)
-                stands_for[query_id] = _stand_ins(list(expected.passages), covers, ranking.ids)
-        rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
+                errors[query_id] = describe_error(problem)
     if errors:
         query_id, message = next(iter(errors.items()))
         fields = {"matcher": name, "question": query_id, "error": message}
         notes.append(_FAILED.format(failed=len(errors), questions=len(expected_of), **fields))
     label_note = None
-    if could_find and not has_found:
+    has_found = any(covers.any() for covers in covered.values())
+    if not has_found and any(covers.size for covers in covered.values()):
         label_note = _NOTHING_FOUND.format(matcher=name)
-    passages = map_values(attrgetter("passages"), expected_of)
+    stands_for: dict[str, list[list[str]]] = {}
+    for query_id, covers in covered.items():
+        stands_for[query_id] = _stand_ins(list(passages[query_id]), covers, run[query_id].ids)
+    rankings: dict[str, Ranking] = {}
+    for query_id, ranking in in_dataset.items():
+        error = errors.get(query_id, ranking.error)
+        rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
     unlike = _unlike_texts(run, stands_for, passages)
     matched_run = run.replaced(rankings)
     matched_run.label_notes += tuple(filter(None, [label_note, unlike]))
     matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
-    matched = Matched(name, matched_run, relevance, stands_for, passages, errors, tuple(notes))
-    return replace(matched, label_note=label_note, unlike=unlike)
+    parts = relevance, stands_for, passages, errors, tuple(notes), label_note, unlike
+    return Matched(name, matched_run, *parts)
 
 
 def _unlike_texts(
-    run: Run,
-    stands_for: Mapping[str, list[list[str]]],
-    passages: Mapping[str, Mapping[str, str | Span]],
+    run: Run, stands_for: Mapping[str, list[list[str]]], passages: Mapping[str, Mapping[str, Any]]
 ) -> str:
     n_credited = 0
     shares: dict[tuple[str, str], float] = {}
@@ -281,15 +278,13 @@ def _is_in(place: Span | None, wanted: Span) -> bool:
     return 2 * shared >= wanted.end - wanted.start
 
 
-def _stand_ins(
-    expected_ids: Sequence[str], covers: BoolArray, retrieved_ids: Sequence[str]
-) -> list[list[str]]:
+def _stand_ins(labels: Sequence[str], covers: BoolArray, ids: Sequence[str]) -> list[list[str]]:
     """The ids that each retrieved item covers, or its own, made unlike any expected one."""
     stands_for: list[list[str]] = []
-    for row, item in zip(covers, retrieved_ids, strict=True):
-        covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
+    for row, item in zip(covers, ids, strict=True):
+        covered = [labels[position] for position in np.flatnonzero(row).tolist()]
         name = item
-        while name in expected_ids:
+        while name in labels:
             name = f"retrieved {name}"
         stands_for.append(covered or [name])
     return stands_for
@@ -304,7 +299,7 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
         lengths = list(map(len, stands_for))
         columns["scores"] = list(chain.from_iterable(map(repeat, ranking.scores, lengths)))
     if ranking.tokens is not None:
-        columns["tokens"] = carry_costs(stands_for, ranking.ids, ranking.tokens)
+        columns["tokens"] = costs_of(stands_for, ranking.ids, ranking.tokens)
     if ranking.calls is not None:
         names_of = dict(zip(ranking.ids, stands_for, strict=True))
         columns["calls"] = tuple(_expand_call(call, names_of) for call in ranking.calls)
@@ -316,15 +311,13 @@ def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
     return Call(ids, error=call.error, query=call.query, asked_by=call.asked_by)
 
 
-def carry_costs(
-    stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
-) -> list[int]:
+def costs_of(stands_for: list[list[str]], ids: Sequence[str], tokens: Sequence[int]) -> list[int]:
     """The cost of each item of the flattened ranking, so that a budget counts whole chunks."""
     costs: list[int] = []
     credited: set[str] = set()
-    cost_of = dict(zip(reversed(retrieved_ids), reversed(tokens), strict=True))
+    cost_of = dict(zip(reversed(ids), reversed(tokens), strict=True))
     due = 0
-    for stand_in, item in zip(stands_for, retrieved_ids, strict=True):
+    for stand_in, item in zip(stands_for, ids, strict=True):
         due += cost_of.pop(item, 0)  # a copy costs nothing
         for name in stand_in:
             if name in credited:
