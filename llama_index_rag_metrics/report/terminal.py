@@ -72,10 +72,12 @@ def to_text(report: Report, *, width: int | None = None) -> str:
     return page.getvalue().rstrip("\n")
 
 
-def print_text(text: str) -> None:
-    """Print a text and an empty line to standard output."""
+def print_text(text: str, *remarks: str) -> None:
+    """Print a text, remarks and an empty line to standard output."""
     out = Console(highlight=False)
     out.print(Trimmed(_indented(Text(text))))
+    for remark in remarks:
+        out.print(Trimmed(_indented(_remark(remark))))
     out.print()
 
 
