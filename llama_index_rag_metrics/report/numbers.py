@@ -1,7 +1,4 @@
-"""Numbers as people read them: every digit of a table, a sentence or a figure is chosen here.
-
-A bare `g` elsewhere writes a number that somebody gave, such as a limit or a grade.
-"""
+"""Numbers as people read them: every digit of a table, a sentence or a figure is chosen here."""
 
 from __future__ import annotations
 

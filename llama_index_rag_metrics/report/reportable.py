@@ -37,11 +37,7 @@ class Reportable:
 
     @abstractmethod
     def report(self, *, full: bool = False) -> Report:
-        """The result as plain data.
-
-        Args:
-            full: whether to add what only a page has room for, such as all findings of a check.
-        """
+        """The result as plain data; `full` adds what only a page has room for."""
 
     def __repr__(self) -> str:
         """What is decided, or how much there is; the report is in `str()`."""

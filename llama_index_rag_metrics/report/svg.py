@@ -1,7 +1,4 @@
-"""A figure as SVG, as wide as its place.
-
-Across, places are shares of the plot's width; down, pixels: text keeps its size on every screen.
-"""
+"""A figure as SVG: across, places are shares of its width; down, pixels, and text keeps its size."""
 
 from __future__ import annotations
 

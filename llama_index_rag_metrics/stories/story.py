@@ -288,14 +288,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
 
 
 class HardQuestions(Reportable, list[tuple[str, float]]):
-    """Pairs of query id and score, the worst first, which print as their stories.
-
-    Examples:
-        >>> from llama_index_rag_metrics import evaluate
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
-        >>> list(evaluate(lambda query: ["d2"], dataset, ["mrr"]).worst("mrr"))
-        [('q1', 0.0)]
-    """
+    """Pairs of query id and score, the worst first, which print as their stories."""
 
     def __init__(self, system: System, metric: str | None, n: int) -> None:
         check_integer("n", n, 0)

@@ -1,7 +1,4 @@
-"""A report as HTML: a fragment for notebooks, and a page that works offline; data is escaped.
-
-The decision comes first, then one table beside its figure, and the questions; all else is folded.
-"""
+"""A report as HTML: a fragment for notebooks, and a page that works offline; data is escaped."""
 
 from __future__ import annotations
 
