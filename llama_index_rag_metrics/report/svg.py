@@ -1,4 +1,4 @@
-"""A figure as SVG: across, places are shares of its width; down, pixels, and text keeps its size."""
+"""A figure as SVG: across, places are shares of its width; down, pixels: text keeps its size."""
 
 from __future__ import annotations
 

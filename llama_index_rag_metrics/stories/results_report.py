@@ -32,9 +32,7 @@ _COUNTS = {
 }
 _FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
 _WHY = "Why: results.worst(), or results.to_html(path)."
-_SIGNS = (
-    "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
-)
+_SIGNS = "R: how many passages are relevant. P: precision. n: how many were retrieved."
 
 
 def systems_report(

@@ -287,7 +287,6 @@ class Losses:
         self.by_loss = Counter[str]()  # how many were lost in each way, as `Whereabouts.cause`
 
     def add(self, places: Iterable[Whereabouts]) -> None:
-        """Count one question."""
         losses = [place.cause for place in places if place.is_known and place.loss != UNMET]
         self.by_loss.update(filter(None, losses))
         self.n_wanted += len(losses)
@@ -301,9 +300,8 @@ class Losses:
             n = self.by_loss[loss]
             if n:
                 verbs = ("was", "were") if loss.startswith(_PAST) else ("is", "are")
-                verb = verbs[n > 1]
                 passages = "the relevant passage" if is_one else f"{n:,}{total}"
-                parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
+                parts.append(f"{passages} {verbs[n > 1]} {loss}{reaching(self.min_score, loss)}")
                 total = ""
         if not parts and is_one:
             parts.append("the relevant passage was found")
