@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.reported import EVIL, METRICS, baseline, comparison, other, results
 
-from llama_index_rag_metrics import Ranking, Scores, compare, evaluate
+from llama_index_rag_metrics import Ranking, Run, Scores, compare, evaluate, score_rankings
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Statement, Table
@@ -94,6 +94,29 @@ def test_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) 
     assert question is not None
     rows = re.findall(r"<tr[^>]*>((?:<td>[^<]*)+)", question[0])
     assert rows == ["<td>1<td>2<td>", "<td>2<td>1<td>"]  # c, which is relevant, and x
+
+
+def test_question_of_many_systems_names_each() -> None:
+    systems = {}
+    for n in range(6):
+        run = Run({"q": Ranking(["a", "b"][: n % 3])}, queries={"q": "x?"})
+        systems[f"s{n}"] = score_rankings({"q": ["a", "b"]}, run, ["recall"])
+    page = html_page(compare(systems, "s1").report(full=True))
+    assert "<li>s2 <b class=better>1.00</b>" in page
+    assert "1 of 2 never retrieved in 2 of 6 systems" in page
+    assert "<span class=quiet>s1, s0, s3 and s4: never retrieved; s2 and s5: rank 2" in page
+
+
+def test_passages_show_the_scores_of_a_metric_of_texts_and_its_cutoff() -> None:
+    texts = {"a": "deep sea", "b": "high hill", "c": "low sea"}
+    dataset = {"queries": {"q": "sea?"}, "corpus": texts, "relevant_docs": {}}
+    results = evaluate(lambda query: ["b", "c", "a"], dataset, ["bm25_similarity@2"])
+    page = html_page(results.report(full=True))
+    assert ", in brackets scores by bm25_similarity@2<" in page
+    rows = re.findall("<td>(?:<code>)?([abc] ?[^<]*|below[^<]*)", page)
+    assert rows[0] == "b [0]"
+    assert rows[2:] == ["below the cutoff 2", "a"]
+    assert "0 is no word in common" in results.report().decision[-1].text
 
 
 def test_text_from_data_becomes_no_markup(html: str) -> None:

@@ -1,6 +1,7 @@
 """Numbers for people are rounded in `report/numbers.py`, and digits are chosen nowhere else."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,27 +99,22 @@ def test_value_that_is_the_limit_has_its_digits() -> None:
 
 
 def test_numbers_have_the_digits_that_say_something() -> None:
-    assert numbers.shown(Cell(0.52523, "score", low=0.43101, high=0.6194)) == (
-        "0.5252 (0.4310 to 0.6194)"
-    )
-    scores = (0.5, None), (0.50001, 0.5), (0.5 + 1e-12, 0.5), (float("nan"), None)
-    assert [score(*each) for each in scores] == ["0.5000", "0.50001", "0.5000", "–"]
-    assert numbers.estimate("mrr", 0.52523, 0.43101, 0.6194, 58) == (
-        "mrr is 0.53 (0.43 to 0.62 with 95 % confidence)"
-    )
-    differences = [0.00006, -0.25, -0.00004, float("nan")]
-    assert list(map(numbers.signed, differences)) == ["+0.0001", "−0.2500", "0.0000", "–"]
-    assert [numbers.between(low, 0.2) for low in (-0.1, 0.00003, 0.0, 1e-12)] == [
-        *("−0.1000 to +0.2000", "+0.00003 to +0.2000", "0.0000 to +0.2000"),
-        "above 0 to +0.2000",
-    ]
-    ends = (0.0102, 0.0711), (-0.0711, -0.0003), (1e-12, 0.2)
-    texts = ["0.01 to 0.07", "−0.07 to −0.0003", "above 0 to 0.20"]
-    assert [numbers.ends(*pair) for pair in ends] == texts
-    widths = (0.01, 0.07), (-0.022, 0.022), (-40, 60)
-    assert [numbers.decimals_of(*pair) for pair in widths] == [2, 3, 0]
-    levels = [0.95, 1 - 0.05 / 3, 0.999999]
-    assert list(map(numbers.percent, levels)) == ["95 %", "98.33 %", "99.9999 %"]
+    texts = {
+        numbers.shown(
+            Cell(0.52523, "score", low=0.43101, high=0.6194)
+        ): "0.5252 (0.4310 to 0.6194)",
+        f"{score(0.5)} {score(0.50001, 0.5)} {score(math.nan)}": "0.5000 0.50001 –",
+        numbers.estimate(
+            "x", 0.525, 0.43, 0.62, 58
+        ): "x is 0.53 (0.43 to 0.62 with 95 % confidence)",
+        f"{numbers.signed(0.00006)} {numbers.signed(-0.00004)}": "+0.0001 0.0000",
+        numbers.between(-0.1, 0.00003): "−0.1000 to +0.00003",
+        numbers.between(1e-12, 0.2): "above 0 to +0.2000",
+        numbers.ends(-0.0711, -0.0003): "−0.07 to −0.0003",
+        f"{numbers.decimals_of(-0.022, 0.022)} {numbers.decimals_of(-40, 60)}": "3 0",
+        f"{numbers.percent(1 - 0.05 / 3)} {numbers.percent(0.999999)}": "98.33 % 99.9999 %",
+    }
+    assert list(texts) == list(texts.values())
 
 
 def test_texts_keep_to_their_line_and_their_markup() -> None:
