@@ -38,7 +38,7 @@ from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.sync import as_exception, each, stopwatch, within
 
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
-from .capturing import as_call, as_nodes, columns_of
+from .capturing import as_call, as_nodes, columns_of, copies
 from .plan import CONTEXT, Plan
 
 _WITHOUT = (
@@ -131,7 +131,8 @@ def pipeline(source: Source, plan: Plan) -> Ask:
             raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
         for call in calls:
             bundle = QueryBundle(question.query_str)
-            answer.items = await within(plan.timeout, call(as_nodes(answer.items), bundle))
+            nodes = copies(as_nodes(answer.items))  # a retriever may keep its own
+            answer.items = await within(plan.timeout, call(nodes, bundle))
             answer.notes = [*answer.notes, *call.notes]
         return answer
 
@@ -194,10 +195,9 @@ class _Asking:
             return self.failure(question, as_exception(error), seconds())
         self.has_answered |= bool(ranking.ids)
         self.n_without += answer.calls is not None and not answer.calls
-        ranking = self.reader.filled(ranking)
         if self.journal is not None:
             self.journal.record(attempt, question, ranking)
-        return ranking
+        return self.reader.filled(ranking)
 
     def read(self, question: Question, answer: Answer) -> Ranking:
         try:

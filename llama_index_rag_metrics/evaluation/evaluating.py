@@ -75,6 +75,7 @@ _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
 )
+_TEXTLESS = "{n:,} of {all:,} retrieved passages have no text: metrics of texts give them 0"
 _MOST_QUERIES = 500  # enough for a note: comparing texts takes about a millisecond a query
 
 # metric's name to query id to result, of metrics that are computed question by question
@@ -418,6 +419,9 @@ def _notes(
     if failure := every_query_failed(run):
         yield failure
     yield from depth_notes(plan.computed, run.depth)
+    texts = list(chain.from_iterable(ranking.texts or () for ranking in run.values()))
+    if "" in texts and any(isinstance(metric, TextMetric) for metric in plan.computed):
+        yield _TEXTLESS.format(n=texts.count(""), all=len(texts))
     for name, results in computed.items():
         if errors[name]:
             query_id, error = next(iter(errors[name].items()))

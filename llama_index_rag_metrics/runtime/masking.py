@@ -71,10 +71,7 @@ def register_secret(secret: str | SecretStr | None) -> None:
 
 
 def register_secrets_of(*components: object) -> None:
-    """Register what components, and the components in them, name as secrets.
-
-    Of a function its closure, defaults, globals that it reads, its owner; of an object its fields.
-    """
+    """Register what components, and what is in them or read by them, name as secrets."""
     level = list(components)
     looked_at: set[int] = set()
     for _ in range(_DEEPEST):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
@@ -20,7 +21,6 @@ _WITHOUT_EFFECT = frozenset(
     {"embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"}
     | {"show_progress_bar", "top_n", "rate_limiter"}
 )
-"""Fields of LlamaIndex's components that bear on no answer."""
 
 _KEY_OR_HEADER = re.compile(r"(^|[-_])key$|header", re.IGNORECASE)
 
@@ -51,7 +51,9 @@ def _plain(values: dict[Any, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for key, value in values.items():
         name = str(key)
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if isinstance(value, Enum):
+            plain[name] = repr(value)
+        elif isinstance(value, (int, float)) and math.isfinite(value):
             plain[name] = value
         elif names_secret(name) or _KEY_OR_HEADER.search(name):
             continue
@@ -59,6 +61,8 @@ def _plain(values: dict[Any, Any]) -> dict[str, Any]:
             plain[name] = mask(value)
         elif isinstance(value, dict):
             plain[name] = _plain(value)
+        elif isinstance(value, tuple):
+            plain[name] = _plain(dict(enumerate(value)))
         elif isinstance(value, BaseModel):
             plain[name] = settings_of(value)
     return plain
@@ -109,11 +113,7 @@ def without_reasoning(text: str) -> str:
 
 
 def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
-    """The JSON objects in a text, fenced or amid chatter; and the text around them.
-
-    Raises:
-        ValueError: an object gives a name twice, with different values.
-    """
+    """The JSON objects in a text, and the text around them; ValueError where one contradicts."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
     objects: list[dict[str, Any]] = []
     around, end = "", 0

@@ -15,6 +15,7 @@ from llama_index.core import PromptTemplate
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import LLMRerank
+from llama_index.core.schema import MetadataMode
 from pydantic import PrivateAttr
 from support.processes import Forked
 
@@ -149,6 +150,7 @@ def test_settings_of_a_component_are_known_and_no_secret() -> None:
         api_key: str = "the secret"
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
+        shape: tuple[object, ...] = ()
         model_kwargs: dict[str, Any] = {"top_p": 0.5, "login": {"client_secret": "confidential"}}
         _width: int = PrivateAttr(4)
 
@@ -160,7 +162,8 @@ def test_settings_of_a_component_are_known_and_no_secret() -> None:
     assert "embed_batch_size" not in settings
     for secret in ("the secret", "confidential", "pw"):
         assert secret not in json.dumps(settings)
-    assert settings_of(Remote(embed_dim=4, dimensions=9)) != settings
+    for changed in ({"dimensions": 9}, {"shape": (1,)}, {"shape": (MetadataMode.LLM,)}):
+        assert settings_of(Remote(embed_dim=4, **changed)) != settings
     other = model.model_copy()
     other._width = 9
     assert settings_of(other) != settings
@@ -285,11 +288,11 @@ def test_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
     for agg in ("mean", "max"):
         cache = Cache(tmp_path / "cache.sqlite")
         scorer = EmbeddingSimilarity(embed_model=Counting(embed_dim=2), agg=agg)
-        scorer = scorer.prepare(None, cache)  # type: ignore[arg-type]
+        scorer = scorer.prepare(None, cache)
         scorer.compute("q", retrieved_texts=["one", "three", "one"])
     assert sorted(asked) == ["one", "three"]
 
 
 def test_value_that_is_no_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cache: expected a path, a Cache"):
-        Cache.of(5)  # type: ignore[arg-type]
+        Cache.of(5)

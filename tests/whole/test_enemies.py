@@ -1,16 +1,21 @@
 """Odd arguments and odd data: refused or made harmless, and in no more than linear time."""
 
+import math
 import pickle
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
+    LLMRelevancy,
     Ranking,
     Relevance,
     RetrievalDataset,
@@ -27,7 +32,7 @@ from llama_index_rag_metrics.cli.commands import chosen_metrics, split_names
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
 from llama_index_rag_metrics.report.text import escape_markdown
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import mask
 
 QUERIES = {f"q{number}": f"{number}?" for number in range(6)}
@@ -98,7 +103,7 @@ def test_failed_ranking_is_empty_whatever_it_holds() -> None:
     metrics = ["mrr", "recall@2tokens"]
     scores = score_rankings({"q": ["d"], "p": ["d"]}, run, metrics)
     assert scores.means == {"mrr": 0.5, "recall@2tokens": 0.5}
-    columns = {"retrieved_ids": [["d"], ["d"]], "expected_ids": [["d"], ["d"]]}
+    columns: dict[str, Any] = {"retrieved_ids": [["d"], ["d"]], "expected_ids": [["d"], ["d"]]}
     columns |= {"retrieved_tokens": [[1], [1]], "error": ["timeout", ""]}
     table = score_table(pa.table(columns), metrics)
     assert [table[name].to_pylist() for name in metrics] == [[0.0, 1.0]] * 2
@@ -107,26 +112,22 @@ def test_failed_ranking_is_empty_whatever_it_holds() -> None:
 
 def test_scores_keep_the_labels_that_they_were_scored_with() -> None:
     """Labels that change later aren't those of earlier scores: the two don't compare."""
-    lists = {query_id: ["d"] for query_id in QUERIES}
-    run = Run({query_id: ["d", "e"] for query_id in QUERIES})
-    dataset = RetrievalDataset(QUERIES, lists)
-    before = {
-        "list": score_rankings(lists, run, "mrr"),
-        "dict": score_rankings(dict.fromkeys(QUERIES, grades := {"d": 1}), run, "mrr"),
-        "dataset": evaluate(lambda query: ["d", "e"], dataset, "mrr"),
-    }
+    lists, grades = {query_id: ["d"] for query_id in QUERIES}, {"d": 1}
+    run, dataset = Run(dict.fromkeys(QUERIES, ("d", "e"))), RetrievalDataset(QUERIES, lists)
+
+    def scored() -> list[Any]:
+        labels = lists, dict.fromkeys(QUERIES, grades)
+        scores = [score_rankings(each, run, "mrr") for each in labels]
+        return [*scores, evaluate(lambda query: ["d", "e"], dataset, "mrr")]
+
+    before = scored()
     for query_id in QUERIES:
         lists[query_id][:] = ["e"]
         dataset.relevance[query_id] = Relevance(["e"])
     grades |= {"d": 0, "e": 1}
-    after = {
-        "list": score_rankings(lists, run, "mrr"),
-        "dict": score_rankings(dict.fromkeys(QUERIES, grades), run, "mrr"),
-        "dataset": evaluate(lambda query: ["d", "e"], dataset, "mrr"),
-    }
-    for name, then in before.items():
+    for then, now in zip(before, scored(), strict=True):
         with pytest.raises(InvalidInput, match="6 with other labels"):
-            compare({"before": then, "after": after[name]}, "before")
+            compare({"before": then, "now": now}, "before")
 
 
 def test_copies_of_results_keep_whole_texts() -> None:
@@ -167,3 +168,35 @@ def test_labels_without_a_place_are_said() -> None:
     scores = score_rankings(labels, Run({"q": found, "p": found}), "span_recall")
     assert scores.means == {"span_recall": 0.5}
     assert scores.notes[0].startswith("2 of 3 relevant passages have no place")
+
+
+def test_passages_without_a_text_are_said() -> None:
+    """1 of 2 texts shares the question's only word: half of ln(1 + 0.5 / 1.5), not in silence."""
+    dataset = RetrievalDataset({"q": "text"}, {"q": ["d"]}, {"d": "text"})
+    scores = evaluate(lambda query: ["d", "unknown"], dataset, "bm25_similarity").scores
+    assert scores.means["bm25_similarity"] == pytest.approx(math.log(1 + 0.5 / 1.5) / 2)
+    assert scores.notes[-1].startswith("1 of 2 retrieved passages have no text")
+    judge = LLMRelevancy(llm=MockLLM())
+    with pytest.warns(LabelWarning, match="couldn't be graded; 'q': InvalidInput: run"):
+        assert judge.grade({"q": "?"}, Run({"q": Ranking(["d", "e"], texts=["a", ""])})) == {}
+
+
+class Halved(BaseNodePostprocessor):
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+        for node in nodes:
+            node.score /= 2
+        return nodes
+
+
+def test_nodes_of_a_retriever_stay_as_they_are() -> None:
+    """Half of 1 is above 0.4 for every question, not for the first alone."""
+    kept = [NodeWithScore(node=TextNode(id_="d", text="a text"), score=1.0)]
+    options: Any = {"node_postprocessors": [Halved()], "min_score": 0.4}
+    assert evaluate(lambda query: kept, DATASET, "mrr", **options).scores.means == {"mrr": 1.0}
+
+
+def test_journals_hold_answers_without_the_texts_of_a_corpus(tmp_path: Path) -> None:
+    for text in ("a kiln", "fire"):
+        dataset = RetrievalDataset({"q": "kiln"}, {"q": ["d"]}, {"d": text})
+        results = evaluate(lambda query: ["d"], dataset, "mrr", journal=tmp_path / "j.jsonl")
+        assert results.run["q"].texts == [text]

@@ -159,7 +159,8 @@ class LLMRelevancy(TextMetric):
     grade = synchronous_method(agrade)  # type: ignore[pydantic-field]
 
     async def _graded(self, query_id: str, query: str, ranking: Ranking) -> Relevance:
-        if ranking.texts is None and ranking.ids:
+        ranking = ranking.without_copies(ranking.texts or ranking.ids)
+        if ranking.ids and "" in (ranking.texts or [""]):
             raise InvalidInput("run", query_id, "rankings with texts")
         result = await self.acompute(query, retrieved_texts=list(ranking.texts or ()))
         grades: dict[str, float] = {}
