@@ -167,10 +167,7 @@ async def ask_captured(source: Source, question: Question, timeout: float | None
 
 
 class DualCall:
-    """Calls an asynchronous method, or in a thread the blocking one that does the same.
-
-    If the first can't, as of a store without an asynchronous client, a note says what was called.
-    """
+    """Calls an asynchronous method, or in a thread the blocking one, and notes where it had to."""
 
     def __init__(self, owner: object, asynchronous: Any, blocking: Callable[..., Any]) -> None:
         self._owner = type(owner).__name__

@@ -121,8 +121,7 @@ class Cache:
         """The values of some keys, asking only for those that nobody has asked for.
 
         `ask` gives the values, which are JSON, of the keys at some positions, `batch_size` at once.
-        Its error is raised for all who wait for these values; earlier batches stay. A value from
-        the file that isn't valid is asked for again.
+        Its error is raised for all who wait for these values; earlier batches stay.
         """
         positions = {key: position for position, key in enumerate(keys)}
         values: dict[str, Any] = {}

@@ -288,11 +288,11 @@ def test_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
     for agg in ("mean", "max"):
         cache = Cache(tmp_path / "cache.sqlite")
         scorer = EmbeddingSimilarity(embed_model=Counting(embed_dim=2), agg=agg)
-        scorer = scorer.prepare(None, cache)
+        scorer = scorer.prepare(None, cache)  # type: ignore[arg-type]
         scorer.compute("q", retrieved_texts=["one", "three", "one"])
     assert sorted(asked) == ["one", "three"]
 
 
 def test_value_that_is_no_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cache: expected a path, a Cache"):
-        Cache.of(5)
+        Cache.of(5)  # type: ignore[arg-type]

@@ -162,7 +162,7 @@ def test_parts_of_labels_that_nobody_reads_are_refused() -> None:
 
 
 def test_labels_without_a_place_are_said() -> None:
-    """a's place was found; b has none, nor has the only label of p, which scores 0."""
+    """q has a of a and b, p, whose label has no place, 0."""
     labels = {"q": Relevance(["a", "b"], spans={"a": ("doc", 0, 10)}), "p": Relevance(["c"])}
     found = Ranking(["n"], spans=[("doc", 0, 10)])  # type: ignore[list-item]
     scores = score_rankings(labels, Run({"q": found, "p": found}), "span_recall")
