@@ -50,7 +50,7 @@ class TestExitCodes:
         result = gate("worse.json", "-b", "same.json", "--rule", RULE, "--rule", "mrr >= 0.5")
         assert result.exit_code == 1
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-        assert lines[0].startswith("Retrieval gate of bm25: fail 2 rules")
+        assert lines[0] == "Retrieval gate of bm25: fail 2 rules, 50 questions, against same.json"
         assert "q00 question q00" in lines
         assert "bm25 0.00 1. 0.0" in lines
 

@@ -28,6 +28,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.decisions.stages import LostPassage, StageResults
 from llama_index_rag_metrics.evaluation.evaluation_results import _html_of_dict
+from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RetrievalFailed
 
@@ -235,6 +236,9 @@ def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.M
     assert "Questions that lost passages at cutoff: 1" in text
     assert "c [1] “text of c”: dropped by cutoff (was 3)" in text
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
+    page = html_page(stages.report())  # what was lost, and what is worse, is shown on a click
+    assert 'data-show="loss dropped by cutoff" title="show them">1</a>' in page
+    assert 'data-show="worse 1" title="show them">1</a>' in page
     of_cutoff = ("cutoff", "q1", "c", 1.0, "text of c", 3, "dropped by cutoff")
     assert stages.losses == [LostPassage(*of_cutoff)]
     assert [tuple(stage) for stage in stages.flow] == [

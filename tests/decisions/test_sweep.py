@@ -139,8 +139,11 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert shuffled.decision == (
         "Not enough questions to choose one of 2 configurations on ndcg: keep name=a."
     )
-    tones = [found.report().decision[0].tone for found in (swept, shuffled)]
-    assert tones == ["normal", "open"]  # to keep what is as good is no caution
+    verdicts = [found.report().decision[0] for found in (swept, shuffled)]
+    badges = [(verdict.tone, verdict.label) for verdict in verdicts]
+    assert badges == [("normal", "same scores"), ("open", "can't tell")]
+    # tokens that are the same are no trade-off
+    assert [found.report().figures["tradeoff"]() for found in (others, shuffled)] == [None, None]
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
 
 

@@ -59,7 +59,7 @@ _BOUND = " (at {kind} {bound} with {confidence} confidence)"
 _WANTED = {">=": "at least {limit}", "<=": "at most {limit}"}
 # whether more questions would decide, and whether a larger tolerance would
 _OPEN = {
-    (False, False): " Too few to tell: use more.",
+    (False, False): " Too few to tell: use more questions.",
     (True, False): " Too few to tell: use about {needed}.",
     (False, True): " Too few to tell: allow a loss of {decidable}.",
     (True, True): " Too few to tell: use about {needed}, or allow a loss of {decidable}.",
