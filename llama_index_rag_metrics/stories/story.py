@@ -187,7 +187,8 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
         return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
-        lines.append(f"{text} in {n} of {n_systems} systems")
+        extent = "every system" if n == n_systems else f"{n} of {n_systems} systems"
+        lines.append(f"{text} in {extent}")
     return list(map(sentence, lines)), lines
 
 
