@@ -81,9 +81,8 @@ def query_answers(
         left_out = ""
     if question.needs:
         legend = _LEGEND
-    why, remarks = _why(question), list(_remarks(question, metric))
-    details = left_out, legend, question.view.k
-    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, *details)
+    why, remarks, k = _why(question), list(_remarks(question, metric)), question.view.k
+    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend, k)
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:

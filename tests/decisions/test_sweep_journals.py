@@ -237,7 +237,7 @@ def test_configurations_that_are_left_decide_nothing() -> None:
     assert found.winner is None
     assert found.decision == (
         f"No decision: 1 configuration failed and may be better ({reason[:-1]}). "
-        "Of the others: model=3 is the best of 2 on recall@5."
+        "Of the others: model=3 is the best of 2 on recall@5 (95 % confidence, 20 questions)."
     )
     assert [configuration.name for configuration in found.ranked] == ["model=3", "model=1"]
     assert "failed: Nothing was measured on 20" in " ".join(found.to_markdown().split())
