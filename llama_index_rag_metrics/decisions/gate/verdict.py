@@ -254,7 +254,13 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
         return replace(verdict, outcome="fail")
     if not rule.baseline or better is None or rule.improvement(better) < -NOISE:
         return verdict
-    aim, n = to_be_kept(rule.confidence or 0.0), float(units.n[0])
+    return _with_outlook(verdict, units)
+
+
+def _with_outlook(verdict: Verdict, units: Units) -> Verdict:
+    """Return an open verdict with what would decide it: questions, or a larger tolerance."""
+    rule, n = verdict.rule, float(units.n[0])
+    aim = to_be_kept(rule.confidence or 0.0)
     widest = verdict.paired.widest([(_NOW, verdict.metric, _BEFORE)])
     (changes,) = Changes.seen(units, widest)
     needed, decidable = changes.questions(aim, rule.tolerance), changes.distance(aim, n)
