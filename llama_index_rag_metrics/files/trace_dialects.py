@@ -137,7 +137,7 @@ def llamaindex_events(span: TraceSpan) -> bool:
             span.kind, span.question = kind, _question(attributes)
         elif kind == span.kind and kind in _WITH_NODES and span.documents is None:
             nodes = parsed(attributes.get("nodes"), "nodes", span.location)
-            span.documents = [_node(node) for node in nodes]
+            span.documents = list(map(_node, nodes))
     return True
 
 

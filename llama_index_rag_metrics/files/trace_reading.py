@@ -25,7 +25,6 @@ from .trace_dialects import read_dialect
 from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
 
 _Asked: TypeAlias = "Collection[tuple[str, str]]"  # traces, and the questions asked in them
-
 _CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
 _REMARKS = {  # why something of the traces couldn't be used, in the order of the notes
     "left out": "questions left out: a retrieval has no documents (was recording them turned off?)",
@@ -362,15 +361,16 @@ def _link(by_id: Mapping[str, TraceSpan]) -> None:
             outer = by_id.get(outer.parent_id or "")
         if span.name.endswith(".setup_agent"):
             agents.update(span.outer[:1])
-    _tell_agents(agents, [span for span in spans if span.known_text is not None])
+    _tell_agents(agents, spans)
 
 
-def _tell_agents(agents: Collection[TraceSpan], asking: Iterable[TraceSpan]) -> None:
+def _tell_agents(agents: Collection[TraceSpan], spans: Iterable[TraceSpan]) -> None:
     """Tell agents the question, where one alone is asked in what they did."""
-    texts_inside: dict[TraceSpan, set[str | None]] = defaultdict(set)
-    for span in asking:
+    texts_inside: dict[TraceSpan, set[str]] = defaultdict(set)
+    for span in spans:
         for agent in {span, *span.outer}.intersection(agents):
-            texts_inside[agent].add(span.known_text)
+            if span.known_text is not None:
+                texts_inside[agent].add(span.known_text)
     for agent, texts in texts_inside.items():
         if len(texts) == 1 and not agent.question:
             agent.known_text = texts.pop()

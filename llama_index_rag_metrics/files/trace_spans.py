@@ -277,7 +277,7 @@ def _plain(value: Any) -> Any:
         return None
     ((kind, content),) = value.items()
     if kind == "arrayValue":
-        return [_plain(item) for item in content.get("values", ())]
+        return list(map(_plain, content.get("values", ())))
     if kind == "kvlistValue":
         return _attributes(content.get("values"))
     if kind == "intValue":

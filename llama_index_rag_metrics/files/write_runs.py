@@ -180,7 +180,7 @@ def _ordering_scores(ranking: Ranking) -> list[float]:
         pairs = zip(numbers, ranking.ids, strict=True)
         if all(above > below for above, below in pairwise(pairs)):
             return numbers
-    return [float(rank) for rank in range(len(ranking.ids), 0, -1)]
+    return list(map(float, range(len(ranking.ids), 0, -1)))
 
 
 def _query(query_id: str) -> str:

@@ -212,8 +212,8 @@ def _dataset(
             questions, refusals = [], refusals + questions
         if len(questions) < n_wanted:
             lacking["fewer"].append(node_id)
-        lacking["refused"] += [f"{node_id!r}: {line!r}" for line in refusals]
-        lacking["beyond"] += [f"{node_id!r}: {line!r}" for line in questions[n_wanted:]]
+        for name, lines in {"refused": refusals, "beyond": questions[n_wanted:]}.items():
+            lacking[name] += [f"{node_id!r}: {line!r}" for line in lines]
         for question in questions[:n_wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)

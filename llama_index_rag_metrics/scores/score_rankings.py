@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, compress
+from itertools import chain, compress, filterfalse
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -128,8 +128,8 @@ def _score_run(
     """Score a run; labelled questions that a log doesn't have weren't asked."""
     asked_labels, not_asked = dict(labels), list[str]()
     if run.is_log and not (run and labels.keys().isdisjoint(run)):
-        asked_labels = {key: labels[key] for key in labels if key in run}
-        not_asked = [query_id for query_id in present(labels) if query_id not in run]
+        asked_labels = picked(labels, filter(run.__contains__, labels))
+        not_asked = list(filterfalse(run.__contains__, present(labels)))
     if run.repeats:
         parts = tuple(_scored_runs(score, asked_labels, run, options))
         retrieval = replace(cast(Retrieval, parts[0].retrieval), run=run, labels=asked_labels)
@@ -149,7 +149,7 @@ def _scored_runs(
     for number, run_of_time in enumerate(run.repeats):
         # a query that was asked less often than others isn't one that nothing was retrieved for
         missing = run.keys() - run_of_time.keys()
-        asked_labels = {key: labels[key] for key in labels if key not in missing}
+        asked_labels = picked(labels, filterfalse(missing.__contains__, labels))
         # of the last runs few questions may be left
         yield score(asked_labels, run_of_time, replace(options, checks_ids=number == 0))
 
