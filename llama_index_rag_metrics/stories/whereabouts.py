@@ -36,7 +36,6 @@ UNMET = "no relevant passage meets it"  # said of a group, or a facet, that noth
 RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 _TELLING = 40  # parts of fewer characters may be alike by chance
-_PAST = ("never", "dropped")  # what a loss in the past begins with
 
 
 class Whereabouts(NamedTuple):
@@ -299,7 +298,7 @@ class Losses:
         for loss in dict.fromkeys((*LOSSES, *self.by_loss)):
             n = self.by_loss[loss]
             if n:
-                verbs = ("was", "were") if loss.startswith(_PAST) else ("is", "are")
+                verbs = ("was", "were") if loss.startswith(("never", "dropped")) else ("is", "are")
                 passages = "the relevant passage" if is_one else f"{n:,}{total}"
                 parts.append(f"{passages} {verbs[n > 1]} {loss}{reaching(self.min_score, loss)}")
                 total = ""
