@@ -64,7 +64,6 @@ class ScoredBatch:
 
     @property
     def is_scored(self) -> BoolArray:
-        """Whether the query counts in the means."""
         return np.asarray(self.reason == 0, np.bool_)
 
 

@@ -74,7 +74,6 @@ class Asked(NamedTuple):
 
     @property
     def missed(self) -> list[str]:
-        """The labels that weren't retrieved."""
         retrieved = set(self.ids)
         return [label for label in self.labels if label not in retrieved]
 

@@ -135,7 +135,6 @@ def other_notes(
 
 
 def depth_notes(metrics: Iterable[object], deepest: int) -> Iterator[str]:
-    """Yield a note where metrics read deeper than anything was retrieved."""
     cutoffs = {getattr(metric, "k", None) or 0 for metric in metrics}
     beyond = sorted(cutoffs.difference(range(deepest + 1)))
     if deepest and beyond:
@@ -158,7 +157,6 @@ def _short_rankings(
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:
-    """Return a sentence on each LLM that graded labels."""
     models = {getattr(relevance, "graded_by", "") for relevance in labels} - {""}
     return [GRADED + _OF_LABELS.format(model=model) for model in sorted(models)]
 

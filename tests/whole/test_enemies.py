@@ -138,6 +138,7 @@ def test_copies_of_results_keep_whole_texts() -> None:
     run = pickle.loads(pickle.dumps(results)).run
     scores = score_rankings(DATASET, run, "recall@300tokens", tokenizer=str.split)
     assert scores.means == {"recall@300tokens": 0.0}
+    assert scores.notes[-1].startswith("tokens by str.split, of the texts alone")
 
 
 def test_systems_matched_with_other_texts_of_labels_do_not_compare() -> None:

@@ -21,6 +21,7 @@ Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
 """A function from a text to its tokens, or an object whose `encode` is one."""
 
 TOKENS, SPANS = "tokens", "spans"
+_COUNTED = "tokens by {name}, of the texts alone: a prompt may hold metadata of passages, too"
 
 
 class TokenCounter:
@@ -73,12 +74,15 @@ def ids_of(ranking: RankingLike) -> Sequence[str]:
 
 def with_tokens(run: Run, tokenizer: Tokenizer | TokenCounter | None) -> Run:
     """A run with the tokens of all its texts counted, for stories as well."""
-    rankings, counter = dict(run), tokenizer
+    rankings, notes, counter = dict(run), run.notes, tokenizer
     for query_id, ranking in run.items():
         if ranking.tokens is None and ranking.texts is not None:
             counter = TokenCounter.of(counter)
             rankings[query_id] = replace(ranking, tokens=counter.count(ranking.texts))
-    return run.replaced(rankings, repeats=[with_tokens(time, counter) for time in run.repeats])
+            notes = (*run.notes, _COUNTED.format(name=counter.name))
+    counted = run.replaced(rankings, repeats=[with_tokens(time, counter) for time in run.repeats])
+    counted.notes = notes
+    return counted
 
 
 def token_counts(
