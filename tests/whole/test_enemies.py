@@ -201,3 +201,18 @@ def test_journals_hold_answers_without_the_texts_of_a_corpus(tmp_path: Path) -> 
         dataset = RetrievalDataset({"q": "kiln"}, {"q": ["d"]}, {"d": text})
         results = evaluate(lambda query: ["d"], dataset, "mrr", journal=tmp_path / "j.jsonl")
         assert results.run["q"].texts == [text]
+
+
+def test_systems_with_other_tokenizers_are_said() -> None:
+    nodes = [NodeWithScore(node=TextNode(id_="d", text="a b"), score=1.0)]
+    tokenizers = {"words": str.split, "letters": list_of_letters}
+    results: Any = {
+        name: evaluate(lambda query: nodes, DATASET, "recall@2tokens", tokenizer=each)
+        for name, each in tokenizers.items()
+    }
+    said = "tokens otherwise, which scores may show: words by str.split, letters by list_of_letters"
+    assert said in compare(results, "words").notes
+
+
+def list_of_letters(text: str) -> list[str]:
+    return list(text)

@@ -99,7 +99,6 @@ class Comparison(Reportable):
 
     @cached_property
     def _digits(self) -> dict[str, int]:
-        """Metric to the decimals that its numbers carry."""
         digits = dict.fromkeys(self.metric_names, 0)
         for row in self:
             carried = numbers.digits_for(row.n, row.low, row.high)
@@ -209,7 +208,6 @@ class Comparison(Reportable):
 
     @property
     def _rivals(self) -> list[str]:
-        """The other systems, the best first on the metric that decides."""
         rows = list(self._by_metric[self.primary].values())
         rows.sort(key=lambda row: -row.gain if row.n else math.inf)
         return [row.system for row in rows]
@@ -345,6 +343,14 @@ def compare(
     noun = "conversation" if clusters is None else "cluster"
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     reported = {name: system_of(systems[name], name) for name in scores}
+    notes = list(_notes(paired, scores, noun, is_all=metrics is None))
+    for aspect in ("matched by", "tokens by"):
+        ways = {name: system.about.get(aspect, "") for name, system in reported.items()}
+        if len(set(filter(None, ways.values()))) > 1:
+            listing = ", ".join(f"{name} by {way}" for name, way in ways.items() if way)
+            notes.append(
+                f"{aspect.removesuffix(' by')} otherwise, which scores may show: {listing}"
+            )
     for name, system in reported.items():
         of_system = with_reuse(system.scores, scores[baseline], baseline)
         reported[name] = system._replace(scores=of_system)
@@ -354,7 +360,7 @@ def compare(
         means=_means(paired, confidence),
         differences=tuple(differences_of(paired, rivals, confidence, margin)),
         confidence=confidence,
-        notes=tuple(_notes(paired, scores, noun, is_all=metrics is None)),
+        notes=tuple(notes),
         paired=paired,
     )
 

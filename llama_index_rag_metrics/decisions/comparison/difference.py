@@ -111,12 +111,10 @@ class Difference(Sentence):
 
     @property
     def changed(self) -> int:
-        """On how many questions the scores differ."""
         return self.wins + self.losses
 
     @property
     def statement(self) -> Statement:
-        """The verdict as a report has it."""
         label = self.outcome if self.changed or not self.n else "same"
         return Statement(self.verdict, _TONES.get(self.outcome, "normal"), label)
 

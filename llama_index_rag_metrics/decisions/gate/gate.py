@@ -55,7 +55,6 @@ class GateReport(Reportable):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of the verdicts."""
         return min((verdict.outcome for verdict in self), key=_ORDER.index)
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
@@ -223,7 +222,6 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
 
 
 def _row(verdict: Verdict) -> model.Row:
-    """The numbers of a verdict, in the digits that its sentence has."""
     value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
     difference = model.Cell.of(verdict.difference, "signed")._replace(limit=verdict.rule.value)
     limit = verdict.rule.value

@@ -216,7 +216,6 @@ def _observed(verdict: Verdict) -> Verdict:
 
 
 def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
-    """Return whether the rankings of these questions are known to be identical."""
     previous, now = sides.values()
     pairs = ((now.rankings(query_id), previous.rankings(query_id)) for query_id in query_ids)
     return all(rankings and rankings == rankings_before for rankings, rankings_before in pairs)

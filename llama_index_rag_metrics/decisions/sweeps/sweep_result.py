@@ -340,7 +340,6 @@ class Sweep(Reportable):
         return min(digits, numbers.DIGITS)
 
     def _bound(self, configuration: Configuration) -> model.Cell:
-        """How much worse than the best one a configuration is, at most, rounded up."""
         bound = self.at_most_worse(configuration)
         if bound == math.inf:
             return model.Cell.of(None, "score")
