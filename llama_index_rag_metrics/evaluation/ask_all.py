@@ -34,7 +34,7 @@ from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
-from llama_index_rag_metrics.runtime.progress import progress_bar
+from llama_index_rag_metrics.runtime.progress import ProgressBar
 from llama_index_rag_metrics.runtime.sync import as_exception, each, stopwatch, within
 
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
@@ -242,7 +242,7 @@ async def ask_all(
     asking = _Asking(ask, plan, reader, kept or {}, journal)
     name, is_hidden = plan.name or "evaluating", not plan.show_progress
     total, done = len(asking.attempts), asking.n_kept
-    with progress_bar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
+    with ProgressBar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
         work = partial(asking.work, bar=bar)
         await each(asking.attempts, work, plan.at_once, asking.stopping.set)
     return Answers(asking.rankings, asking.notes)

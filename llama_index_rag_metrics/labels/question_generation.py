@@ -21,7 +21,7 @@ from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
-from llama_index_rag_metrics.runtime.progress import progress_bar
+from llama_index_rag_metrics.runtime.progress import ProgressBar
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
@@ -132,7 +132,7 @@ async def agenerate_question_context_pairs(
     model = f"{llm.class_name()} {llm.metadata.model_name}"
     retried = attempts(retry_limit, _FIRST_PAUSE, _may_pass)
     name, store = "generating questions", Cache.of(cache)
-    with store, progress_bar(desc=name, total=len(prompts), disable=not show_progress) as bar:
+    with store, ProgressBar(desc=name, total=len(prompts), disable=not show_progress) as bar:
 
         async def attempt(node_id: str) -> None:
             prompt = prompts[node_id]

@@ -17,11 +17,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
-    """part / whole by element, and 0 where the whole is 0.
-
-    >>> ratio([1, 0], [2, 0])
-    array([0.5, 0. ])
-    """
+    """part / whole by element, and 0 where the whole is 0."""
     if np.count_nonzero(whole) == np.size(whole):
         return np.divide(part, whole)
     share = np.zeros(np.broadcast(part, whole).shape)

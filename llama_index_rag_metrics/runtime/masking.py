@@ -141,11 +141,7 @@ def names_secret(name: str) -> bool:
 
 
 def without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The mapping with *** for what its names call secrets, in mappings within it, too.
-
-    >>> without_secrets({"tenant": "acme", "login": {"password": "hunter22"}})
-    {'tenant': 'acme', 'login': {'password': '***'}}
-    """
+    """The mapping with *** for what its names call secrets, in mappings within it, too."""
     masked: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -23,6 +23,7 @@ from llama_index_rag_metrics.runtime.masking import (
     mask_and_cut,
     register_secret,
     register_secrets_of,
+    without_secrets,
 )
 
 SECRET = 'zq"1/ä-secret-of-a-test'
@@ -182,3 +183,8 @@ def test_error_whose_message_can_not_be_read() -> None:
             raise SystemExit(3)
 
     assert describe_error(Broken()) == "Broken: (its message can't be read: SystemExit)"
+
+
+def test_names_of_secrets_in_mappings() -> None:
+    login = {"tenant": "acme", "login": {"password": "hunter22"}}
+    assert without_secrets(login) == {"tenant": "acme", "login": {"password": "***"}}

@@ -1,6 +1,8 @@
 """Progress bars where people see them: in a Jupyter kernel, and on standard error."""
 
 import asyncio
+import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -68,6 +70,14 @@ def test_bar_counts_questions_and_failures(capsys: pytest.CaptureFixture[str]) -
 def test_bar_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     evaluate(lambda _: ["d1"], DATASET, ["mrr"])
     assert capsys.readouterr().err == ""
+
+
+def test_bar_that_nobody_reads_ends() -> None:
+    """As behind `2>&1 | head`: tqdm would raise, and keep a lock that Python then waits for."""
+    code = "from llama_index_rag_metrics.runtime.progress import ProgressBar; [*ProgressBar('abc')]"
+    reader, writer = os.pipe()
+    os.close(reader)
+    subprocess.run([sys.executable, "-c", code], stderr=writer, timeout=60, check=True)
 
 
 def test_notebook_without_widgets_shows_a_bar_and_no_warning() -> None:
