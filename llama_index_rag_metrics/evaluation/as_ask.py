@@ -73,7 +73,6 @@ class Question(QueryBundle):
 
     @property
     def history(self) -> list[ChatMessage]:
-        """What was said before the question."""
         return [ChatMessage(**message) for message in self.metadata.get(HISTORY) or ()]
 
 

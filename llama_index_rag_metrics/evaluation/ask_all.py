@@ -110,7 +110,6 @@ def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
 
 
 def read_answer(row: Mapping[str, Any]) -> JournalRow:
-    """Read a row of a journal."""
     location = Location("journal")
     query_id, question = row["query_id"], row["question"]
     if type(query_id) is not str or type(question) is not str:
@@ -287,7 +286,6 @@ class AnswerReader:
         return ranking
 
     def ranking(self, nodes: Sequence[NodeWithScore], seconds: float | None = None) -> Ranking:
-        """The ranking of nodes, which took this long."""
         tokens = None
         if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]

@@ -105,7 +105,6 @@ class Evaluation:
         self._first_run: Run | None = None
 
     async def answers(self, ask: Ask) -> Answers:
-        """Ask every question that the journal doesn't have."""
         plan = self.plan
         for metric in plan.computed:
             if isinstance(metric, TextMetric):
@@ -283,31 +282,21 @@ async def score_run(
     """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
     computed: Computed = {metric.metric_name: {} for metric in metrics}
     errors: dict[str, dict[str, str]] = {name: {} for name in computed}
-    dataset = plan.dataset
 
-    async def score(query_id: str) -> None:
-        query, labels = dataset.queries[query_id], dataset.relevance.get(query_id)
-        ranking, expected_texts = run[query_id], dataset.expected_texts.get(query_id)
+    async def compute(query_id: str) -> None:
+        ranking = run[query_id]
         # several chunks may have the id of their document
         columns = () if plan.match_on == "node_id" else (ranking.texts or ranking.ids,)
         ranking = ranking.without_copies(*columns)
-        ids, texts = list(ranking.ids), list(ranking.texts or ())
         for metric in metrics:
-            name = metric.metric_name
-            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
-            # all others it scores 0
-            if ranking.error is not None and not isinstance(metric, TextMetric):
-                failed = {"error": ranking.error}
-                computed[name][query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
-                continue
-            value = _compute(metric, ranking, query, labels, ids, expected_texts, texts)
+            name, value = metric.metric_name, _compute(metric, plan.dataset, query_id, ranking)
             try:
                 computed[name][query_id] = await within(plan.timeout, value)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
                 errors[name][query_id] = describe_error(error)
 
     if metrics:
-        await each(run, score, plan.workers)
+        await each(run, compute, plan.workers)
     by_rank = _score_rankings(plan, run, matched)
     excluded = by_rank.failed if plan.failed == "exclude" else ()
     columns: dict[str, dict[str, float]] = {}
@@ -322,9 +311,19 @@ async def score_run(
 
 
 async def _compute(
-    metric: BaseRetrievalMetric, ranking: Ranking, *arguments: Any
+    metric: BaseRetrievalMetric, dataset: RetrievalDataset, query_id: str, ranking: Ranking
 ) -> RetrievalMetricResult:
     """Compute one metric of one question; one without an asynchronous method, in a thread."""
+    # a failed retrieval is an empty ranking: only a metric of texts may give that a value
+    if ranking.error is not None and not isinstance(metric, TextMetric):
+        return RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
+    arguments = (
+        dataset.queries[query_id],
+        dataset.relevance.get(query_id),
+        list(ranking.ids),
+        dataset.expected_texts.get(query_id),
+        list(ranking.texts or ()),
+    )
     columns = {f"retrieved_{name}": getattr(ranking, name) for name in needs_of([metric])}
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
@@ -400,7 +399,6 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> str:
-    """A sentence where no question was answered."""
     if not run.failed or len(run.failed) < len(run):
         return ""
     error, n = Counter(run.failed.values()).most_common(1)[0]

@@ -180,7 +180,6 @@ def ranking_metric(name: str) -> RankingMetric | None:
 
 
 def curve_figures(systems: Sequence[System]) -> dict[str, Draw]:
-    """What draws the curves of systems with rankings."""
     return {"by_cutoff": partial(_curves, systems, next(iter(metrics_of(systems)), ""))}
 
 
@@ -231,7 +230,6 @@ def system_of(reported: Reported, name: str = "") -> System:
 
 
 def results_report(reported: Mapping[str, Reported], **options: Any) -> Report:
-    """The report of one or several retrievers, by the names to show."""
     systems = [system_of(results, name) for name, results in reported.items()]
     return systems_report(systems, figures=curve_figures(systems), **options)
 

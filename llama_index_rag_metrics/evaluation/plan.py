@@ -128,7 +128,6 @@ class Plan:
 
     @property
     def at_once(self) -> int:
-        """How many questions are under way at most."""
         return max(1, min(self.workers, len(self.dataset.queries) * self.repeats))
 
 

@@ -134,7 +134,6 @@ class RankingMetric(NamedMetric):
         return np.minimum(np.maximum(self.score(self._view(judged)), low), high)
 
     def _view(self, judged: JudgedRankings) -> Any:
-        """The part of the judged rankings that the formula reads."""
         return judged.at(self.cutoff)
 
     @abstractmethod

@@ -36,13 +36,12 @@ ALIASES: Mapping[str, str] = {
 }
 """What trec_eval, ir_measures and ranx call them; case and dashes don't matter."""
 
-ELSEWHERE = {
+ELSEWHERE = {  # what other libraries call metrics with a parameter, and how it is written here
     "exponential_ndcg": "ndcg(mode=exponential)",
     "ndcg_exp": "ndcg(mode=exponential)",
     "fbeta": "f(beta=2)",
     "fscore": "f(beta=2)",
 }
-"""What other libraries call metrics with a parameter, and how it is written here."""
 
 _LONGEST_GUESSED = 100  # in characters: the search for similar names takes more than linear time
 
@@ -76,7 +75,6 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
-        """How the docstring of the class begins."""
         return " ".join((self.metric_class.__doc__ or "").strip().split("\n\n")[0].split())
 
     @property

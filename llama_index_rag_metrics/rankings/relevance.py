@@ -101,7 +101,6 @@ class Relevance(list[str]):
         return arguments
 
     def _to_arguments(self) -> dict[str, Any]:
-        """The arguments that make the same relevance, as JSON holds them."""
         arguments: dict[str, Any] = {}
         groups = list(map(list, self.alternatives or ()))
         if self.facet_names is not None:

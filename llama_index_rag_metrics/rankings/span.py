@@ -51,7 +51,6 @@ def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
 
 
 def stored_span(metadata: Mapping[str, Any]) -> Span | None:
-    """The place that a document's metadata has, as nodes have theirs."""
     source = metadata.get("ref_doc_id")
     start, end = metadata.get("start_char_idx"), metadata.get("end_char_idx")
     if isinstance(source, str) and type(start) is int and type(end) is int and 0 <= start < end:

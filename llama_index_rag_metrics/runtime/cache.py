@@ -8,10 +8,11 @@ import os
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from hashlib import sha256
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +31,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value TEXT) 
 _SELECT = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
 
 _Futures: TypeAlias = dict[str, Future[Any]]
+_Ask: TypeAlias = Callable[[list[int]], Awaitable[Sequence[Any]]]
 
 _under_way: defaultdict[tuple[int, str], _Futures] = defaultdict(dict)
 """What is asked for at the moment, by process and file: several caches may have one file."""
@@ -113,7 +115,7 @@ class Cache:
     async def fetch(
         self,
         keys: Sequence[str],
-        ask: Callable[[list[int]], Awaitable[Sequence[Any]]],
+        ask: _Ask,
         *,
         batch_size: int | None = None,
         is_valid: Callable[[Any], bool] = lambda _: True,
@@ -123,9 +125,9 @@ class Cache:
         `ask` gives the values, which are JSON, of the keys at some positions, `batch_size` at once.
         Its error is raised for all who wait for these values; earlier batches stay.
         """
-        positions = {key: position for position, key in enumerate(keys)}
+        positions = dict(zip(keys, count()))
         values: dict[str, Any] = {}
-        fresh = 0
+        n_fresh = 0
         with self:
             while missing := [key for key in positions if key not in values]:
                 claims, awaited = self._claim(missing)
@@ -133,26 +135,30 @@ class Cache:
                 try:
                     stored = await self._call(self.known, list(claims))
                     values |= {key: value for key, value in stored.items() if is_valid(value)}
-                    absent = [key for key in claims if key not in values]
-                    size = batch_size or max(len(absent), 1)
-                    for start in range(0, len(absent), size):
-                        batch = absent[start : start + size]
-                        answers = await ask([positions[key] for key in batch])
-                        answered = dict(zip(batch, answers, strict=True))
-                        values |= answered
-                        fresh += len(batch)
-                        self.fresh += len(batch)
-                        await self._call(self.put, answered)
+                    absent = {key: positions[key] for key in claims if key not in values}
+                    async for answers in self._answers(absent, ask, batch_size or len(absent)):
+                        values |= answers
+                        n_fresh += len(answers)
                 except Exception as error:
                     failure = error
                     raise
                 finally:
                     self._settle(claims, values, failure)
-                for key, future in awaited.items():
-                    with suppress(_Abandoned):
-                        values[key] = await asyncio.shield(asyncio.wrap_future(future))
-        self.cached += len(positions) - fresh
+                values |= await _answers_of_others(awaited)
+        self.cached += len(positions) - n_fresh
         return [values[key] for key in keys]
+
+    async def _answers(
+        self, positions: Mapping[str, int], ask: _Ask, batch_size: int
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Ask for the values of keys, batch by batch, and keep them."""
+        keys = iter(positions)
+        while batch := list(islice(keys, batch_size)):
+            answers = await ask([positions[key] for key in batch])
+            values = dict(zip(batch, answers, strict=True))
+            self.fresh += len(batch)
+            yield values  # before they are kept, which may be interrupted
+            await self._call(self.put, values)
 
     def _claim(self, keys: Sequence[str]) -> tuple[_Futures, _Futures]:
         """Futures of the keys that nobody asks for, for others to wait for; and of the others."""
@@ -183,7 +189,6 @@ class Cache:
         return method(argument)
 
     def known(self, keys: Sequence[str]) -> dict[str, Any]:
-        """The values of those keys that have one."""
         if self._file is None:
             return picked(self._memory, keys)
         with _lock:
@@ -227,6 +232,15 @@ class Cache:
 
     def __repr__(self) -> str:
         return f"<Cache in {self.path or 'memory'}: {self.cached} cached, {self.fresh} fresh>"
+
+
+async def _answers_of_others(futures: _Futures) -> dict[str, Any]:
+    """Wait for what others ask for; keys that they gave up have no value."""
+    values = {}
+    for key, future in futures.items():
+        with suppress(_Abandoned):
+            values[key] = await asyncio.shield(asyncio.wrap_future(future))
+    return values
 
 
 # SQLite doesn't wait, whatever its timeout, where another process makes the file's journal

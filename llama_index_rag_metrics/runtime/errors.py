@@ -70,7 +70,6 @@ class InvalidInput(RagMetricsError, ValueError):
         super().__init__(self.worded(argument))
 
     def worded(self, argument: str) -> str:
-        """The message, with another name of the argument."""
         sentence = f"{argument}: expected {self.expected}, got {shorten(self.value)}."
         return f"{self.sentence or sentence} {self.remedy}".rstrip()
 

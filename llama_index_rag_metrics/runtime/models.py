@@ -92,7 +92,6 @@ def quote(tag: str, text: str) -> str:
 
 
 def ask_llm(llm: LLM, prompt: str) -> str:
-    """Ask an LLM, and wait."""
     from llama_index.core.llms import ChatMessage
 
     register_secrets_of(llm)

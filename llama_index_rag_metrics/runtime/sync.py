@@ -238,7 +238,6 @@ class _Calls:
 
 
 def _jobs_of_thread() -> Jobs:
-    """The jobs of a new daemon thread."""
     jobs = Jobs()
 
     def serve() -> None:

@@ -86,15 +86,10 @@ def score_batch(
     asked_at: Callable[[int], Asked],
 ) -> ScoredBatch:
     """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
-    has_no_relevant = judged.n_gaining == 0
-    reason = np.zeros(len(judged), np.int64)
-    if options.failed == "exclude":
-        reason[is_failed] = _FAILED
-    reason[has_no_relevant & ~is_judged] = _UNJUDGED
-    if options.no_relevant != "zero":
-        reason[has_no_relevant & is_judged] = _NO_RELEVANT
-    if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
-        question = asked_at(int((reason == _NO_RELEVANT).argmax()))
+    is_unanswerable = (judged.n_gaining == 0) & is_judged
+    reason = _reasons(judged, options, is_judged, is_failed)
+    if options.no_relevant == "error" and is_unanswerable.any():
+        question = asked_at(int(is_unanswerable.argmax()))
         remedy = "Leave such questions out of the means with no_relevant='exclude'."
         argument = f"relevance of question {question.query_id!r}"
         raise InvalidInput(argument, question.relevance, "a grade above 0", remedy)
@@ -116,11 +111,24 @@ def score_batch(
         if metric.of_unanswerable:
             column[is_failed] = 0.0
             counts_failures = options.failed == "zero" and not metric.lower_is_better
-            has_value = has_no_relevant & is_judged & (~is_failed | counts_failures)
+            has_value = is_unanswerable & (~is_failed | counts_failures)
         elif metric.lower_is_better:
             has_value &= ~is_failed
         scored.columns[name] = np.where(has_value, column, np.nan)
     return scored
+
+
+def _reasons(
+    judged: JudgedRankings, options: ScoringOptions, is_judged: BoolArray, is_failed: BoolArray
+) -> IntArray:
+    has_no_relevant = judged.n_gaining == 0
+    reason = np.zeros(len(judged), np.int64)
+    if options.failed == "exclude":
+        reason[is_failed] = _FAILED
+    reason[has_no_relevant & ~is_judged] = _UNJUDGED
+    if options.no_relevant != "zero":
+        reason[has_no_relevant & is_judged] = _NO_RELEVANT
+    return reason
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
@@ -136,5 +144,4 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
 
 
 def compares_ids(metrics: Iterable[RankingMetric]) -> bool:
-    """Whether any of the metrics compares ids of labels with those that were retrieved."""
     return any(metric.recognises and metric.needs_relevance for metric in metrics)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
@@ -23,6 +23,7 @@ from llama_index_rag_metrics.runtime.masking import join_first, shorten, truncat
 
 from .scores import Scores
 
+_Pair: TypeAlias = tuple[str, str, str]  # a label, the id that is like it, and what parts them
 _EXCERPT = 60
 _SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
 _MISSING = (
@@ -254,24 +255,20 @@ def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     retrieved: set[str] = set().union(*(question.ids for question in rows))
-    pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)  # label, id, difference
+    pairs: dict[str, list[_Pair]] = defaultdict(list)
     n_labels = n_missing = 0
     in_stock: Mapping[str, list[str]] = {}
     for question in rows:
         n_labels += len(question.labels)
         missing = [key for key in question.missed if isinstance(key, str) and key not in stock.ids]
         n_missing += len(missing)
-        if missing:
-            in_stock = in_stock or _by_letters(stock.ids)
-            for kind, example in _respelled(missing, question.ids, in_stock):
-                if example[0] not in retrieved:  # as it is written: a passage of its own
-                    pairs[kind].append(example)
-    examples: list[tuple[str, str, str]] = []  # of the most frequent kind
-    for kind, of_kind in pairs.items():
-        # one passage alone may have another's id with a suffix
-        is_common = len(of_kind) > 1 and 2 * len(of_kind) >= n_missing
-        if len(of_kind) > len(examples) and (is_common or not kind.startswith(_OF_MANY)):
-            examples = of_kind
+        if not missing:
+            continue
+        in_stock = in_stock or _by_letters(stock.ids)
+        for kind, pair in _respelled(missing, question.ids, in_stock):
+            if pair[0] not in retrieved:  # as it is written: a passage of its own
+                pairs[kind].append(pair)
+    examples = _most_frequent(pairs, n_missing)
     if not examples:
         return ""
     *ids, difference = examples[0]
@@ -280,10 +277,20 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     return _SPELLED.format(pairs=len(examples), labels=n_labels, **fields)
 
 
+def _most_frequent(pairs: Mapping[str, list[_Pair]], n_missing: int) -> list[_Pair]:
+    credible: list[list[_Pair]] = [[]]
+    for kind, examples in pairs.items():
+        # one passage alone may have another's id with a suffix
+        is_common = len(examples) > 1 and 2 * len(examples) >= n_missing
+        if is_common or not kind.startswith(_OF_MANY):
+            credible.append(examples)
+    return max(credible, key=len)
+
+
 def _respelled(
     labels: Sequence[str], ids: Sequence[str], in_stock: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield kinds of difference, each with a label, the id that is like it, and what parts them."""
+) -> Iterator[tuple[str, _Pair]]:
+    """Yield kinds of difference, each with a pair that differs in it."""
     spellings = _by_letters(ids)
     for letters, labels_alike in _by_letters(labels).items():
         candidates = [*spellings.get(letters, ()), *in_stock.get(letters, ())]

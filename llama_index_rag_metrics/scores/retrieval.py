@@ -65,7 +65,6 @@ class Retrieval:
         return replace(self, run=run, labels=picked(self.labels, kept_ids))
 
     def to_plain(self) -> dict[str, Any]:
-        """All of it as JSON holds it, with the beginnings of texts."""
         plain: dict[str, Any] = {
             **_plain(self.run, self.relevance),
             "texts": self.texts,

@@ -115,7 +115,6 @@ def score_rankings(
 
 
 def _about(dataset: RetrievalDataset, metrics: Sequence[RankingMetric]) -> dict[str, Any]:
-    """What a dataset knows beside its labels, as `score_with` takes it."""
     if dataset.expected_texts and not dataset.relevance and compares_ids(metrics):
         raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
     stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
@@ -276,7 +275,6 @@ def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, obj
 
 
 def runs_of(repeats: Iterable[Scores], metric: str) -> Mapping[str, list[float]]:
-    """Each question's score in every run that has a value."""
     runs: dict[str, list[float]] = defaultdict(list)
     for scores in repeats:
         for query_id, value in scores.by_query(metric).items():

@@ -117,9 +117,8 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
     def asked_at(number: int) -> Asked:
         row = frame.row(number, named=True)
-        return Asked(
-            row.get(arrow.QUERY_ID, number), row[arrow.EXPECTED], row[arrow.RETRIEVED] or ()
-        )
+        query_id, ids = row.get(arrow.QUERY_ID, number), row[arrow.RETRIEVED] or ()
+        return Asked(query_id, row[arrow.EXPECTED], ids)
 
     return asked_at
 
@@ -176,23 +175,20 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
         remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
         raise InvalidInput("table", type(table).__name__, expected, remedy)
     columns = table.columns if is_polars else table.schema.names
-    required = [arrow.RETRIEVED, arrow.EXPECTED]
-    needs = needs_of(metrics)
+    needs, items = needs_of(metrics), [arrow.RETRIEVED]
     if SPANS in needs:
         remedy = "score_rankings() takes labels and rankings that have places."
         names = [metric.metric_name for metric in metrics if SPANS in metric.needs]
         raise InvalidInput("metrics", names, "metrics of ids or tokens", remedy)
     if needs:
-        required.append(arrow.RETRIEVED_TOKENS)
-    for column in required:
+        items.append(arrow.RETRIEVED_TOKENS)
+    for column in (arrow.RETRIEVED, arrow.EXPECTED, *items):
         if column not in columns:
             raise InvalidInput("table", columns, f"a column {column}")
-    names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
-    selected = table.select(list(names_read))
+    selected = table.select(list(picked(dict.fromkeys(columns), (*_COLUMNS, *items))))
     frame: pl.DataFrame = selected if is_polars else arrow.frame_of(selected)
     if (errors := _errors(frame)).null_count() < len(frame):  # what failed retrieved nothing
-        columns_of_items = pl.col(name for name in required if name != arrow.EXPECTED)
-        frame = frame.with_columns(pl.when(errors.is_null()).then(columns_of_items))
+        frame = frame.with_columns(pl.when(errors.is_null()).then(pl.col(items)))
     labels = frame[arrow.EXPECTED].dtype
     is_list = isinstance(labels, (pl.List, pl.Array)) and labels.inner != pl.Struct
     if labels.is_nested() and not is_list:

@@ -189,9 +189,6 @@ class Scores(Reportable):
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
-    def __contains__(self, metric: object) -> bool:
-        return metric in self.columns
-
     @property
     def per_query(self) -> dict[str, dict[str, float]]:
         """Query id to metric name to score."""

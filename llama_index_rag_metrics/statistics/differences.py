@@ -279,10 +279,6 @@ class Contest:
         any best system that its own bounds don't exclude, held together by the largest t of shared
         flips. The number of queries is that at which the highest mean would be shown to lie within
         the tolerance if half of its leads were luck.
-
-        >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
-        >>> Contest(np.stack([lead, np.zeros(40)], axis=1)).shortfalls().at_most.round(3)
-        array([0.   , 0.087])
         """
         n_queries, n_systems = self.scores.shape
         units = Units.of(self.scores, self.clusters)
@@ -327,7 +323,6 @@ class Contest:
         return bool((lowest > 0).all())
 
     def _leads(self, best: int, rivals: IntArray) -> Student:
-        """How much more one system scores than the others, with pseudo-queries."""
         scores = self.scores
         highest, lowest = scores.max(axis=0), scores.min(axis=0)
         ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])

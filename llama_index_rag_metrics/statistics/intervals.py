@@ -80,22 +80,28 @@ def mean_intervals(
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
-        low, high = float(lows[position]), float(highs[position])
+        ends = float(lows[position]), float(highs[position])
         is_bounded = bool(np.isfinite(bounds[position]).all())
         if are_hits[position] and units.clusters is None and len(values):
-            low, high = wilson(int(values.sum()), len(values), confidence)
-            is_bounded = True
-        mean, note, reason = exact_mean(values), "", reason_no_interval(units, position)
-        if len(values) and np.ptp(values) <= NOISE:
-            note = f"interval approximate: {SAME}"
-            if not is_bounded:
-                reason = reason or f"no interval: {SAME}"
-        if reason:
-            intervals.append(MeanInterval(mean, None, None, len(values), reason))
-            continue
-        # a mean at a limit stands at the end of its interval, which may be a rounding off
-        intervals.append(MeanInterval(mean, min(low, mean), max(high, mean), len(values), note))
+            ends, is_bounded = wilson(int(values.sum()), len(values), confidence), True
+        reason = reason_no_interval(units, position)
+        intervals.append(_interval(values, ends, reason, is_bounded=is_bounded))
     return intervals
+
+
+def _interval(
+    values: FloatArray, ends: tuple[float, float], reason: str, *, is_bounded: bool
+) -> MeanInterval:
+    """The interval with these ends, or none for a reason; where all scores are equal, its note."""
+    mean, n, note = exact_mean(values), len(values), ""
+    if n and np.ptp(values) <= NOISE:
+        note = f"interval approximate: {SAME}"
+        if not is_bounded:
+            reason = reason or f"no interval: {SAME}"
+    if reason:
+        return MeanInterval(mean, None, None, n, reason)
+    # a mean at a limit stands at the end of its interval, which may be a rounding off
+    return MeanInterval(mean, min(ends[0], mean), max(ends[1], mean), n, note)
 
 
 def reason_no_interval(units: Units, position: int) -> str:

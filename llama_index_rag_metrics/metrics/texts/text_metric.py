@@ -134,7 +134,6 @@ class TextMetric(NamedMetric):
     compute = synchronous_method(acompute)  # type: ignore[arg-type, pydantic-field]
 
     def _checked(self, query: object, texts: Sequence[str] | None, aggregation: str) -> list[str]:
-        """The texts that count."""
         if aggregation not in _AGGREGATIONS:
             raise InvalidInput("agg", aggregation, "'max', 'mean' or 'median'")
         if texts is None or not has_order(texts):

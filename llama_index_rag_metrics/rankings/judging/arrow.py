@@ -38,10 +38,8 @@ Bits: TypeAlias = npt.NDArray[np.unsignedinteger]
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together; tokens alone may be needed."""
     if not needs:
-        try:
+        with suppress(Irregular):
             return _judge_hashed(frame)
-        except Irregular:
-            pass
     return _judge_rows(frame, needs)
 
 

@@ -64,7 +64,6 @@ def _name(tokenizer: Any) -> str:
 
 
 def needs_of(metrics: Iterable[object]) -> frozenset[str]:
-    """What metrics read beside ids: "tokens", "spans"."""
     return frozenset().union(*(getattr(metric, "needs", ()) for metric in metrics))
 
 

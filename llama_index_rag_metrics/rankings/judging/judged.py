@@ -90,7 +90,6 @@ class JudgedRankings:
         return np.bincount(query[is_counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
-        """The hits within a cutoff, memoised."""
         if self._is_plain and min_grade is not None and min_grade <= 1:
             min_grade = None  # the same hits
         if (cutoff, min_grade) in self._views:
@@ -186,7 +185,6 @@ class Ranked:
 
     @property
     def first(self) -> BoolArray:
-        """(items,) whether the item is its query's first."""
         return np.asarray(self.ordinal == 1, np.bool_)
 
 
@@ -257,7 +255,6 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
 
 
 def _of_each(query: IntArray, length: IntArray) -> IntArray:
-    """(items,) or () the length for each item's query."""
     return length[query] if length.ndim else length
 
 

@@ -128,7 +128,6 @@ def _read_ids(ranking: list[str], labels: _Labels) -> tuple[set[str], set[str], 
 
 
 def _refuse_nothing(labels: _Labels, ranking: list[str]) -> None:
-    """Refuse what is no id in a ranking, or else in labels."""
     for rank, item in enumerate(ranking, 1):
         if item in (None, ""):
             raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")

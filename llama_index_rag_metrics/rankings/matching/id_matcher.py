@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 MatchOn: TypeAlias = "str | Callable[[NodeWithScore], str]"
 """`"node_id"`, `"ref_doc_id"`, a key of the nodes' metadata, or a function of the node."""
 
-NODE_ID = "node_id"
-REF_DOC_ID = "ref_doc_id"
+NODE_ID, REF_DOC_ID = "node_id", "ref_doc_id"
 
 NOT_VALID = "Not a valid score"  # begins a note on labels that name otherwise what came
 

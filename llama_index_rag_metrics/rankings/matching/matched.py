@@ -100,7 +100,6 @@ class Expected:
 
 
 def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
-    """The matcher, checked; None for comparing ids."""
     if matcher is None or matcher == BY_ID:
         return None
     is_function = callable(matcher) and not isinstance(matcher, type)
@@ -166,37 +165,48 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     name, expected_of = _name(matcher), _expected(dataset, matcher)
     notes = _check_passages(expected_of.values(), matcher)
     passages = map_values(attrgetter("passages"), expected_of)
-    in_dataset = picked(run, filter(expected_of.__contains__, run))
-    covered: dict[str, BoolArray] = {}
-    errors: dict[str, str] = {}
-    for query_id, ranking in in_dataset.items():
-        if ranking.error is None:
-            try:
-                covered[query_id] = _compare(matcher, expected_of[query_id], ranking)
-            except Exception as problem:  # noqa: BLE001 - any function, any error: recorded by query
-                errors[query_id] = describe_error(problem)
+    rankings = picked(run, filter(expected_of.__contains__, run))
+    covered, errors = _covered(rankings, expected_of, matcher)
     if errors:
         query_id, message = next(iter(errors.items()))
         fields = {"matcher": name, "question": query_id, "error": message}
         notes.append(_FAILED.format(failed=len(errors), questions=len(expected_of), **fields))
     label_note = None
-    has_found = any(covers.any() for covers in covered.values())
-    if not has_found and any(covers.size for covers in covered.values()):
+    tables = covered.values()
+    if any(covers.size for covers in tables) and not any(covers.any() for covers in tables):
         label_note = _NOTHING_FOUND.format(matcher=name)
     stands_for: dict[str, list[list[str]]] = {}
-    for query_id, covers in covered.items():
-        stands_for[query_id] = _stand_ins(list(passages[query_id]), covers, run[query_id].ids)
-    rankings: dict[str, Ranking] = {}
-    for query_id, ranking in in_dataset.items():
+    matched_rankings: dict[str, Ranking] = {}
+    for query_id, ranking in rankings.items():
+        if query_id in covered:
+            labels = list(passages[query_id])
+            stands_for[query_id] = _stand_ins(labels, covered[query_id], ranking.ids)
         error = errors.get(query_id, ranking.error)
-        rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
+        expanded = _expand(ranking, stands_for.get(query_id))
+        matched_rankings[query_id] = replace(expanded, error=error)
     unlike = _unlike_texts(run, stands_for, passages)
-    matched_run = run.replaced(rankings)
+    matched_run = run.replaced(matched_rankings)
     matched_run.label_notes += tuple(filter(None, [label_note, unlike]))
     matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
     parts = relevance, stands_for, passages, errors, tuple(notes), label_note, unlike
     return Matched(name, matched_run, *parts)
+
+
+def _covered(
+    rankings: Mapping[str, Ranking], expected_of: Mapping[str, Expected], matcher: MatcherLike
+) -> tuple[dict[str, BoolArray], dict[str, str]]:
+    """What each question's ranking covers; and the errors of questions where the matcher failed."""
+    covered: dict[str, BoolArray] = {}
+    errors: dict[str, str] = {}
+    for query_id, ranking in rankings.items():
+        if ranking.error is not None:
+            continue
+        try:
+            covered[query_id] = _compare(matcher, expected_of[query_id], ranking)
+        except Exception as problem:  # noqa: BLE001 - any function, any error: recorded by query
+            errors[query_id] = describe_error(problem)
+    return covered, errors
 
 
 def _unlike_texts(
