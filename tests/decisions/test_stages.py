@@ -60,13 +60,8 @@ def graded(prompt: str) -> str:
 
 def test_queries_are_asked_once_and_stages_all_scored() -> None:
     asked, judge = retriever(), ScriptedLLM(graded)
-    stages = evaluate_stages(
-        asked,
-        {"SimilarityPostprocessor": CUTOFF, "LLMRerank": LLMRerank(llm=judge, top_n=2)},
-        DATASET,
-        ["mrr", "recall@3"],
-        workers=1,
-    )
+    chain = {"SimilarityPostprocessor": CUTOFF, "LLMRerank": LLMRerank(llm=judge, top_n=2)}
+    stages = evaluate_stages(asked, chain, DATASET, ["mrr", "recall@3"], workers=1)
     assert sorted(asked.asked) == ["one", "three", "two"]
     assert len(judge.asked) == 3
     assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
@@ -137,12 +132,8 @@ def test_compare_takes_the_stages_as_they_are() -> None:
 def test_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() -> None:
     nodes = [node("a", window="the wider text of a"), node("b", window="of b")]
     script = Scripted({"one": nodes, "two": nodes, "three": nodes})
-    stages = evaluate_stages(
-        script,
-        {"window": MetadataReplacementPostProcessor(target_metadata_key="window")},
-        DATASET,
-        ["mrr"],
-    )
+    window = {"window": MetadataReplacementPostProcessor(target_metadata_key="window")}
+    stages = evaluate_stages(script, window, DATASET, ["mrr"])
     before, after = (results.run["q1"].texts for results in stages.values())
     assert before is not None
     assert after is not None
@@ -217,13 +208,8 @@ def lines(text: str, label: str) -> Sequence[str]:
 
 def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    stages = evaluate_stages(
-        retriever(),
-        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=ScriptedLLM(graded), top_n=2)},
-        DATASET,
-        ["recall@3"],
-        workers=1,
-    )
+    chain = {"cutoff": CUTOFF, "rerank": LLMRerank(llm=ScriptedLLM(graded), top_n=2)}
+    stages = evaluate_stages(retriever(), chain, DATASET, ["recall@3"], workers=1)
     text = to_text(stages.report(), width=100)
     assert str(stages) == text
     assert _html_of_dict(stages) == stages._repr_html_()  # a notebook takes them for a dict
@@ -250,9 +236,7 @@ def test_group_that_is_still_met_is_no_loss() -> None:
     dataset = RetrievalDataset(
         {"q": "one"}, {"q": Relevance(groups=[["a", "c"]])}, {item: item for item in "abc"}
     )
-    drop = Postprocessor(
-        function=lambda nodes: [each for each in nodes if each.node.node_id != "a"]
-    )
+    drop = Postprocessor(function=lambda nodes: [n for n in nodes if n.node.node_id != "a"])
     by_group = evaluate_stages(retriever(), {"drop": drop}, dataset, ["group_recall@5"])
     assert by_group.losses == []
     assert not by_group.report().listings

@@ -31,9 +31,7 @@ REVERSED = Postprocessor(function=lambda nodes: nodes[::-1])
 pytestmark = pytest.mark.filterwarnings("ignore:.*fields.* attribute:DeprecationWarning")
 """What workflows ask of models, thousands of times."""
 
-agents = pytest.importorskip(
-    "llama_index.core.agent.workflow", reason="this core has no such agents"
-)
+agents = pytest.importorskip("llama_index.core.agent.workflow")
 
 
 def bm25() -> BM25Retriever:

@@ -117,15 +117,9 @@ def test_blocking_retriever_never_blocks_the_loop(dataset: RetrievalDataset) -> 
 
 
 def test_postprocessors_run_in_order(dataset: RetrievalDataset) -> None:
-    results = evaluate(
-        Scripted(SCRIPT),
-        dataset,
-        ["mrr"],
-        node_postprocessors=[
-            Postprocessor(function=lambda nodes: nodes[::-1]),
-            Postprocessor(function=lambda nodes: nodes[:1]),
-        ],
-    )
+    steps: Any = (lambda nodes: nodes[::-1], lambda nodes: nodes[:1])
+    chain = [Postprocessor(function=step) for step in steps]
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr"], node_postprocessors=chain)
     assert list(results.run["q2"].ids) == ["d2"]
 
 
@@ -226,9 +220,8 @@ class TestSingleQuery:
         assert own.evaluate("what?", expected_ids=["d1"]) == "of the subclass"
 
     def test_error_of_the_retriever_comes_out(self) -> None:
-        evaluator = RetrieverEvaluator.from_metric_names(
-            ["mrr"], retriever=Scripted({"?": RuntimeError("gone")})
-        )
+        retriever = Scripted({"?": RuntimeError("gone")})
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=retriever)
         with pytest.raises(RetrievalFailed, match="RuntimeError: gone"):
             evaluator.evaluate("?", ["d1"])
 
@@ -338,6 +331,7 @@ def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
 
 
 ONE_LABEL = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
+EVALUATOR = RetrieverEvaluator.from_metric_names(["mrr"], retriever=lambda query: ["d"])
 DECLARED = {field.name: field for field in fields(Plan) if field.init}
 FUNCTIONS = [
     *(package.evaluate, package.aevaluate, package.evaluate_stages, aevaluate_stages),
@@ -366,12 +360,8 @@ def test_evaluate_has_every_option() -> None:
         lambda options: package.evaluate(lambda query: ["d"], ONE_LABEL, ["mrr"], **options),
         lambda options: package.evaluate_stages(lambda query: ["d"], {}, ONE_LABEL, **options),
         lambda options: package.sweep(lambda k: lambda q: ["d"], {"k": [1]}, ONE_LABEL, **options),
-        lambda options: package.RetrieverEvaluator.from_metric_names(
-            ["mrr"], retriever=lambda query: ["d"]
-        ).evaluate_dataset(ONE_LABEL, **options),
-        lambda options: package.RetrieverEvaluator.from_metric_names(
-            ["mrr"], retriever=lambda query: ["d"]
-        ).evaluate("one", ["d"], **options),
+        lambda options: EVALUATOR.evaluate_dataset(ONE_LABEL, **options),
+        lambda options: EVALUATOR.evaluate("one", ["d"], **options),
         lambda options: ray.evaluate(lambda: None, ONE_LABEL, **options),
     ],
 )

@@ -179,9 +179,7 @@ def asynchronous_function(fault: Fault) -> Any:
 class Postprocessor(BaseNodePostprocessor):
     fault: Any = Field(exclude=True)
 
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
         fails(self.fault, query_bundle)
         return [NodeWithScore(node=hit.node, score=1.0) for hit in nodes]
 

@@ -15,9 +15,7 @@ from support.scripted import ScriptedFunctions, Turn
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 
-agents = pytest.importorskip(
-    "llama_index.core.agent.workflow", reason="this core has no such agents"
-)
+agents = pytest.importorskip("llama_index.core.agent.workflow")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fields.* attribute:DeprecationWarning")
 

@@ -331,9 +331,7 @@ class Awaited(Postprocessor):
     def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
         raise NotImplementedError("asynchronous only")
 
-    async def _apostprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+    async def _apostprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
         return self.function(nodes)
 
 

@@ -89,9 +89,7 @@ def index_in(store: Any, *, seconds: float = 0) -> VectorStoreIndex:
 @pytest.fixture
 def qdrant() -> Iterator[Any]:
     pytest.importorskip("qdrant_client", reason="the Qdrant client isn't installed")
-    module = pytest.importorskip(
-        "llama_index.vector_stores.qdrant", reason="its vector store isn't installed"
-    )
+    module = pytest.importorskip("llama_index.vector_stores.qdrant")
     from qdrant_client import QdrantClient
 
     client = QdrantClient(location=":memory:")
@@ -121,9 +119,7 @@ class TestQdrantWithAnAsynchronousClientAlone:
     @pytest.mark.parametrize("seconds", [0, 0.03])
     def test_queries_are_all_answered(self, seconds: float) -> None:
         pytest.importorskip("qdrant_client", reason="the Qdrant client isn't installed")
-        module = pytest.importorskip(
-            "llama_index.vector_stores.qdrant", reason="its vector store isn't installed"
-        )
+        module = pytest.importorskip("llama_index.vector_stores.qdrant")
         from qdrant_client import AsyncQdrantClient
 
         async def run() -> Any:
@@ -213,30 +209,22 @@ class TestWorksWith:
 
     def test_chroma(self) -> None:
         chromadb = pytest.importorskip("chromadb", reason="Chroma isn't installed")
-        module = pytest.importorskip(
-            "llama_index.vector_stores.chroma", reason="its vector store isn't installed"
-        )
+        module = pytest.importorskip("llama_index.vector_stores.chroma")
         collection = chromadb.EphemeralClient().create_collection("words")
         self.quick_start(index_in(module.ChromaVectorStore(chroma_collection=collection)))
 
     def test_lancedb(self, tmp_path: Any) -> None:
-        module = pytest.importorskip(
-            "llama_index.vector_stores.lancedb", reason="its vector store isn't installed"
-        )
+        module = pytest.importorskip("llama_index.vector_stores.lancedb")
         self.quick_start(index_in(module.LanceDBVectorStore(uri=str(tmp_path))))
 
     def test_faiss(self) -> None:
         faiss = pytest.importorskip("faiss", reason="FAISS isn't installed")
-        module = pytest.importorskip(
-            "llama_index.vector_stores.faiss", reason="its vector store isn't installed"
-        )
+        module = pytest.importorskip("llama_index.vector_stores.faiss")
         store = module.FaissVectorStore(faiss_index=faiss.IndexFlatL2(len(WORDS)))
         self.quick_start(index_in(store), notes=1)  # its scores are distances, which rise
 
     def test_bm25(self) -> None:
-        module = pytest.importorskip(
-            "llama_index.retrievers.bm25", reason="the BM25 retriever isn't installed"
-        )
+        module = pytest.importorskip("llama_index.retrievers.bm25")
         nodes = DATASET.to_nodes()
         self.quick_start(module.BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=10))
 

@@ -19,9 +19,7 @@ from llama_index_rag_metrics import RetrievalDataset, evaluate, read_traces, sco
 pytest.importorskip("phoenix.server", reason="needs arize-phoenix: pip install arize-phoenix")
 pytest.importorskip("openinference.instrumentation.llama_index", reason="records the spans")
 client = pytest.importorskip("phoenix.client", reason="needs arize-phoenix-client")
-otlp = pytest.importorskip(
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter", reason="sends the spans"
-)
+otlp = pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
 bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriever")
 
 from llama_index.core.schema import TextNode  # noqa: E402

@@ -86,8 +86,7 @@ class TestSessions:
     def test_retrieval_without_a_field_of_documents_is_not_empty(self, path: Path) -> None:
         hidden = span("s", openinference__span__kind="RETRIEVER", input__value="x")
         other = retrieval("r", "y", [], trace="t2")
-        write_lines(path, request(hidden, other))
-        run = read_traces(path)
+        run = read_traces(write_lines(path, request(hidden, other)))
         assert ids_of(run) == {"t2": []}
         assert run.notes == (
             "questions left out: a retrieval has no documents (was recording them turned off?): 1",
@@ -105,8 +104,7 @@ class TestSessions:
 
     def test_spans_that_part_each_other_end_nowhere_else(self, path: Path) -> None:
         loop = [retrieval("a", "x", ["d1"], "b"), span("b", "a", **AGENT)]
-        write_lines(path, request(*loop))
-        assert list(read_traces(path)["t1"].ids) == ["d1"]
+        assert list(read_traces(write_lines(path, request(*loop)))["t1"].ids) == ["d1"]
 
     @pytest.mark.parametrize(
         ("tool", "queries", "question"),
@@ -130,8 +128,7 @@ class TestSessions:
         assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
 
     def test_agent_without_any_retrieval(self, path: Path) -> None:
-        write_lines(path, request(span("s", **AGENT)))
-        run = read_traces(path)
+        run = read_traces(write_lines(path, request(span("s", **AGENT))))
         assert len(run) == 0
         assert run.notes == ("none of 1 spans is a retrieval",)
         assert len(read_traces(write_lines(path))) == 0
@@ -282,8 +279,7 @@ class TestPostprocessors:
         failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
         silent = span("s", trace="t2", **AGENT, question_id="q2")
         failed["attributes"].append({"key": "question_id", "value": {"stringValue": "q1"}})
-        write_lines(path, request(failed, silent))
-        run = read_traces(path, question_id="question_id")
+        run = read_traces(write_lines(path, request(failed, silent)), question_id="question_id")
         assert run.failed == {"q1": "ValueError: down"}
         assert run["q2"].ids == []
 
@@ -384,8 +380,7 @@ class TestDocuments:
         texts: dict[str, Any] = {
             f"retrieval.documents.{i}.document.content": text for i, text in enumerate("aba")
         }
-        write_lines(path, request(retrieval("r", "x", [], **texts)))
-        run = read_traces(path)
+        run = read_traces(write_lines(path, request(retrieval("r", "x", [], **texts))))
         first, second, third = run["t1"].ids
         assert first == third != second
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
@@ -414,8 +409,7 @@ class TestDocuments:
         pairs = [pair for pair in strange["attributes"] if pair["key"].endswith("score")]
         for pair, value in zip(pairs, [{"doubleValue": "NaN"}, {"intValue": "3"}], strict=True):
             pair["value"] = value
-        write_lines(path, request(strange))
-        assert read_traces(path)["t1"].scores == [None, 3.0]
+        assert read_traces(write_lines(path, request(strange)))["t1"].scores == [None, 3.0]
 
 
 class TestDialects:
@@ -427,8 +421,7 @@ class TestDialects:
                 "gen_ai.retrieval.documents": attribute,
                 "gen_ai.retrieval.query.text": "Who?",
             }
-            write_lines(path, request(span("s", **values)))
-            run = read_traces(path)
+            run = read_traces(write_lines(path, request(span("s", **values))))
             assert run["t1"].ids == ["a", "b"]
             assert run["t1"].scores == [0.5, math.pi]
             assert run.queries == {"t1": "Who?"}
@@ -547,8 +540,7 @@ class TestFiles:
         sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
         bare = span("root", **AGENT)
         bare["attributes"] = None
-        write_lines(path, request(sparse, bare))
-        assert read_traces(path)["t1"].ids == ["a"]
+        assert read_traces(write_lines(path, request(sparse, bare)))["t1"].ids == ["a"]
 
     @pytest.mark.parametrize("kind", ["id", "text"])
     def test_emoji_cut_in_half_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:
@@ -601,8 +593,7 @@ def test_reranking_inside_another_is_a_part_of_it(path: Path) -> None:
         retrieval("outer", HAMLET["q1"], ["b"], kind="RERANKER", begin=2, seconds=3),
         retrieval("inner", HAMLET["q1"], ["b", "a"], "outer", kind="RERANKER", begin=3),
     ]
-    write_lines(path, request(*spans))
-    ranking = read_traces(path)["t1"]
+    ranking = read_traces(write_lines(path, request(*spans)))["t1"]
     assert ranking.ids == ["b"]
     assert ranking.latency == pytest.approx(0.5 + 3)
 

@@ -35,8 +35,7 @@ def week(path: Path, asked: Iterable[int], misses: int) -> Run:
     for number in asked:
         ids = ["other"] if number % misses == 0 else [f"d{number}"]
         spans.append(retrieval("r", f"question {number}?", ids, trace=f"t{number}"))
-    write_lines(path, *[request(span) for span in spans])
-    return read_traces(path, questions=DATASET)
+    return read_traces(write_lines(path, *[request(span) for span in spans]), questions=DATASET)
 
 
 @pytest.fixture

@@ -67,9 +67,7 @@ class ByQuestion(BaseNodePostprocessor):
 
     function: Callable[[list[NodeWithScore], str], list[NodeWithScore]]
 
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
         return self.function(nodes, query_bundle.query_str if query_bundle else "")
 
 
@@ -78,7 +76,5 @@ class Postprocessor(BaseNodePostprocessor):
 
     function: Callable[[list[NodeWithScore]], list[NodeWithScore]]
 
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
         return self.function(nodes)

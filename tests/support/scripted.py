@@ -75,17 +75,7 @@ class ScriptedFunctions(FunctionCallingLLM):
     def complete(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    async def acomplete(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
-
-    def stream_complete(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
-
-    async def astream_complete(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
-
-    def stream_chat(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+    acomplete = stream_complete = astream_complete = stream_chat = complete  # type: ignore[pydantic-field]
 
 
 class ScriptedReasoning(CustomLLM):
