@@ -105,7 +105,7 @@ def run_evaluate(
     names = named_apart([spec.rpartition(":")[2] for spec in specs], list(specs))
     retrievers, journals = {}, {}
     for name, spec in zip(names, specs, strict=True):
-        retrievers[name] = as_source(retriever_of(spec, questions, depth))
+        retrievers[name] = as_source(retriever_of(spec, questions, depth), depth)
         if journal is not None:
             run = f"{spec}, top {depth}"
             journals[name] = {"journal": journal / f"{_file_name(name)}.jsonl", "run": run}

@@ -61,6 +61,15 @@ def test_top_k_reaches_the_factory(folder: Path) -> None:
     assert row(deep, "recall@50") == ["1.00"]
 
 
+def test_an_index_is_asked_for_ten_nodes_rather_than_its_own_two(folder: Path) -> None:
+    (folder / "my_broken.py").write_text(
+        "from llama_index.core import MockEmbedding, VectorStoreIndex\n"
+        "def index(nodes):\n"
+        "    return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))\n"
+    )
+    assert row(evaluate("-r", "my_broken:index", "-m", "recall"), "recall") == ["1.00"]
+
+
 def test_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     (folder / "my_broken.py").write_text("def of_nothing():\n    return lambda query: ['d1']\n")
     json_path = folder / "scores.json"
