@@ -70,20 +70,17 @@ def score_rankings(
 
     Args:
         expected: what is relevant: a sequence, or a mapping from query id, of ids, {id: grade},
-            groups or `Relevance`; None where a query is unjudged. Or a dataset, whose questions and
-            metadata the scores then have (else those of the run), and whose corpus shows labels
-            that don't fit.
+            groups or `Relevance`; None where a query is unjudged. Or a dataset: the scores then
+            have its questions and metadata, too, and its corpus shows labels that don't fit.
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
-            Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
-            mean of its runs. The rankings of a `Run` are kept, those of other mappings aren't.
+            Of a `Run` with repeats, a query's score is the mean of its runs. Both may be ranx's.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
         name: what to call the scored system in reports.
-        tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
-            tokens; LlamaIndex's `get_tokenizer()` unless given.
+        tokenizer: counts the tokens of texts, for cutoffs by tokens; LlamaIndex's unless given.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -106,6 +103,9 @@ def score_rankings(
         retrieved = run = with_tokens(run, tokenizer)
     if isinstance(expected, Qrels):
         about["metadata"] = run.metadata or expected.metadata
+    elif about:  # of a dataset, whose fields go before those of the run
+        for query_id, row in run.metadata.items():
+            about["metadata"][query_id] = {**row, **about["metadata"].get(query_id, {})}
     score: Callable[..., Scores] = partial(score_with, scored_metrics, **about)
     if isinstance(expected, Mapping) and (run or run.is_log):
         scores = _score_run(score, expected, run, options)
@@ -118,7 +118,7 @@ def _about(dataset: RetrievalDataset, metrics: Sequence[RankingMetric]) -> dict[
     if dataset.expected_texts and not dataset.relevance and compares_ids(metrics):
         raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
     stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
-    return {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
+    return {"queries": dataset.queries, "metadata": dict(dataset.metadata), "stock": stock}
 
 
 def _score_run(

@@ -49,6 +49,13 @@ def test_log_without_any_question_scores_none(path: Path) -> None:
     assert (counts.scored, counts.not_asked) == (0, 30)
 
 
+def test_conversations_of_traces_are_clusters_beside_a_dataset() -> None:
+    data = RetrievalDataset({"q": "?"}, {"q": ["a"]}, metadata={"q": {"by": "me"}})
+    run = Run({"q": ["a"]}, metadata={"q": {"conversation": "c", "by": "you"}})
+    assert score_rankings(data, run, "mrr").metadata == {"q": {"conversation": "c", "by": "me"}}
+    assert data.metadata == {"q": {"by": "me"}}
+
+
 def test_questions_that_nobody_asked_are_counted_and_not_scored(path: Path) -> None:
     log = week(path, range(10), misses=5)  # 0 and 5 are missed
     for labels in (DATASET, DATASET.relevance):
