@@ -51,10 +51,7 @@ def run_move(
     html: options.Html = None,
     json: options.Json = None,
 ) -> None:
-    """Move labels to new nodes, after documents were split or ingested again.
-
-    Writes a dataset, .json, with the new ids.
-    """
+    """Move labels to new nodes, after documents were split or ingested again; writes .json."""
     from llama_index_rag_metrics import RetrievalDataset
     from llama_index_rag_metrics.files.retrieval_dataset import check_ending
     from llama_index_rag_metrics.labels import move_labels
@@ -112,9 +109,8 @@ def run_review(
 ) -> None:
     """Write a page in which somebody judges a pool.
 
-    It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
-    keyboard, and export as OUTPUT. If that exists, the page shows what is in it. The page is
-    beside it, ending in .html.
+    It is one HTML file beside OUTPUT, without systems and ranks, and works offline: open it, grade
+    by keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
     """
     from llama_index_rag_metrics.labels import write_review_page
 
@@ -147,10 +143,7 @@ def run_ask(
     n: options.Number = 2,
     cache: options.Cache = None,
 ) -> None:
-    """Let an LLM write questions about every passage, as a dataset with labels.
-
-    By default LlamaIndex's Settings.llm writes N of them for each.
-    """
+    """Let an LLM (else Settings.llm) write N questions about every passage, which is the label."""
     from llama_index.core.schema import TextNode
 
     from llama_index_rag_metrics import RetrievalDataset, generate_question_context_pairs

@@ -18,7 +18,6 @@ from .score import StoredFiles
 
 _DEPTH = 10  # how many passages of each ranking are shown
 _ABOUT = "Its id, or a part of its text that no other question has."
-_DEFAULT_METRIC = "ndcg@10"
 
 
 @command(app, "show", "rag-metrics show 'soup out of the pot' bm25.jsonl scores.json -d my-dataset")
@@ -41,7 +40,7 @@ def run_show(
     stored = StoredFiles(qrels, dataset, options.columns_of(columns), question_id)
     scored = {path: _stored_scores(path) for path in runs}
     scored_metrics = chain.from_iterable(chain(*scores.values()) for scores in scored.values())
-    metric_name = metric or next(scored_metrics, _DEFAULT_METRIC)
+    metric_name = metric or next(scored_metrics, "ndcg@10")
     systems: list[System] = []
     for path in runs:
         scores = scored[path] or {"": stored.scores(path, chosen_metrics([metric_name]))}

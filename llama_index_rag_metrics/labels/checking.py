@@ -57,7 +57,7 @@ KINDS: Mapping[Kind, KindEntry] = {
         "look at them again",
         "the text of {id!r} was edited: {percent} of it are in {where}",
     ),
-    "kept": KindEntry("passages with their id and text", "", "{id!r} has its id and text"),
+    "kept": KindEntry("passages under their old id", "", "{id!r} is under its old id"),
     "contradicting": KindEntry(
         "contradicting questions",
         "keep one, with both labels",
@@ -68,8 +68,8 @@ KINDS: Mapping[Kind, KindEntry] = {
     ),
 }
 _UNKNOWN = "{id!r} is gone, and its text isn't known"
-_NO_TEXT = (
-    "the dataset has no text of {unknown:,} of {named:,} labelled passages: whether these changed "
+NO_TEXT = (
+    "The dataset has no text of {unknown:,} of {named:,} labelled passages: whether these changed "
     "can't be told. Keep the corpus in the dataset."
 )
 _FIELDS = ("kind", "id", "query_ids", "new_ids", "score", "by", "text")
@@ -166,7 +166,7 @@ class LabelFindings(Reportable):
             decision=[*(model.Statement(note, "alarm") for note in by_others), decision],
             tables=[table],
             listings=listings,
-            notes=[note for note in self.notes if note not in by_others],
+            notes=[note for note in self.notes if note not in (*by_others, decision.text)],
             records=model.Records.of_fields(self.findings, _FIELDS),
         )
 
@@ -184,6 +184,9 @@ class LabelFindings(Reportable):
             if n and tone in _OUTCOMES:
                 text = f"{entry.meaning.capitalize()}: {n:,}; {entry.advice}."
                 return model.Cell(_OUTCOMES[tone], "outcome", tone), model.Statement(text, tone)
+        for note in self.notes:
+            if "can't be told" in note:
+                return model.Cell("can't tell", "outcome", "open"), model.Statement(note, "open")
         decision = model.Statement(self.praise, "best")
         if not self.n_labels:
             decision = model.Statement("There are no labels.", "open")
@@ -280,7 +283,7 @@ def _notes(labels: Sequence[Label], passages: Passages, match_on: MatchOn) -> li
         notes.append(note.removeprefix(f"{NOT_VALID}: "))
     unknown = sum(1 for label in labels if not label.text)
     if unknown:
-        notes.append(_NO_TEXT.format(unknown=unknown, named=len(labels)))
+        notes.append(NO_TEXT.format(unknown=unknown, named=len(labels)))
     return notes
 
 

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.report.model import Tone
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.errors import check_amount
 
-from .checking import Finding, Kind, LabelFindings, follow
+from .checking import NO_TEXT, Finding, Kind, LabelFindings, follow
 from .finding import Finder, judged, labels_of
 
 
@@ -130,7 +130,10 @@ def _notes(findings: list[Finding]) -> list[str]:
     labels = counted(len(findings), "labelled passage", "labelled passages")
     lost_ids = [finding.query_ids for finding in findings if finding.kind == "lost"]
     n_changed = sum(finding.kind == "changed" for finding in findings)
+    unknown = sum(finding.kind == "kept" and not finding.old_text for finding in findings)
     notes = []
+    if unknown:
+        notes.append(NO_TEXT.format(unknown=unknown, named=len(findings)))
     if lost_ids:
         of_questions = questions(len(set().union(*lost_ids)))
         notes.append(f"{len(lost_ids):,} of {labels} lost, of {of_questions}")

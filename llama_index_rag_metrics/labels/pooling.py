@@ -105,9 +105,8 @@ def pool(
 ) -> Pool:
     """Choose what to label next: the first passages of every system that have no label yet.
 
-    A passage that all systems rank alike can't tell which of them is better, so those come first
-    that they rank most differently: by the largest difference of 1 / rank, which is 0 for a system
-    that doesn't have the passage within the depth.
+    Those come first that the systems rank most differently, by their `spread`: a passage that all
+    rank alike can't tell which of them is better.
 
     Args:
         runs: name to what the system retrieved.

@@ -15,7 +15,7 @@ from llama_index.core.schema import Document, NodeWithScore, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset
-from llama_index_rag_metrics.labels import LabelFindings, check_labels
+from llama_index_rag_metrics.labels import LabelFindings, check_labels, move_labels
 from llama_index_rag_metrics.labels.checking import KINDS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -147,6 +147,12 @@ class TestDrift:
         findings = check_labels(dataset, {"a": "some text"})
         assert kinds(findings) == [("lost", "b", ())]
         assert any("no text of 2 of 2 labelled passages" in note for note in findings.notes)
+        nodes = {"a": "some text", "b": "that may be another one"}
+        for results in (check_labels(dataset, nodes), move_labels(dataset, nodes)):
+            report = results.report()
+            assert report.outcome is not None
+            assert report.outcome.value == "can't tell"
+            assert "no text of 2 of 2 labelled passages" in report.decision[0].text
 
     def test_expected_texts_are_labels(self) -> None:
         dataset = RetrievalDataset(
