@@ -278,14 +278,22 @@ def test_infinite_scores_are_refused() -> None:
 
 
 def test_means_over_other_depths_are_said() -> None:
-    dataset = RetrievalDataset({"q1": "?", "q2": "!"}, {"q1": ["a"], "q2": ["b"]})
+    corpus = dict.fromkeys("abcd", "kiln")
+    dataset = RetrievalDataset({"q1": "?", "q2": "!"}, {"q1": ["a"], "q2": ["b"]}, corpus)
     of_metric = {}
-    for metric in ("precision", "precision@2", "recall"):
+    for metric in ("precision", "bm25_similarity@3", "bm25_similarity@2", "precision@2", "recall"):
         two = evaluate(lambda query: ["a", "b"], dataset, [metric])
         four = evaluate(lambda query: ["a", "b", "c", "d"], dataset, [metric])
-        of_metric[metric] = compare({"two": two, "four": four}, "two").notes
+        comparison = compare({"two": two, "four": four}, "two")
+        of_metric[metric] = comparison.notes
+        lines = [line.text for line in comparison.report().decision]
+        assert {f"{note}." for note in comparison.notes} <= set(lines)
     assert of_metric.pop("precision") == (
         "precision is a mean over all that was retrieved, at most 2 passages by one system and 4 "
         "by another: compare on precision@2",
+    )
+    assert of_metric.pop("bm25_similarity@3") == (
+        "bm25_similarity@3 is a mean over all that was retrieved, at most 2 passages by one system "
+        "and 3 by another: compare on bm25_similarity@2",
     )
     assert set(of_metric.values()) == {()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 _BEST = "{system} is the best of {n:,} on {metric}."
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _COMMON = "Means are of questions that all have scores for, a difference of those that both have."
-_AVERAGES = {"embedding_similarity", "bm25_similarity", "llm_relevancy", "precision"}
+# precision@k divides by k, the others by what there is of the first k
+_AVERAGE = re.compile(r"(precision(?!@)|(?:embedding|bm25)_similarity|llm_relevancy)(?:@(\d+))?")
 _DEPTHS = (
     "{metric} is a mean over all that was retrieved, at most {least} passages by one system and "
-    "{most} by another: compare on {metric}@{least}"
+    "{most} by another: compare on {name}@{least}"
 )
 _CLUSTERS = "{questions} in {clusters}: these count as a whole, and t is cluster-robust"
 _RECORDS = (
@@ -162,6 +164,8 @@ class Comparison(Reportable):
         """The verdicts, a table a metric with a row a system, the worst questions, and remarks."""
         systems, metrics = list(self.systems.values()), self.metric_names
         decision = with_failures(self.sentences, systems, self.primary)
+        uneven = [note for note in self.notes if note.startswith(f"{self.primary} is a mean over")]
+        decision += [model.Statement(f"{note}.", "open") for note in uneven]
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
         best_rival = self.systems[self._rivals[0]]
         gains = self.by_query(best_rival.name, self.primary)
@@ -377,9 +381,11 @@ def _notes(
     if is_all and unpaired:
         yield f"not compared, since not every system has them: {', '.join(unpaired)}"
     depths = [system.retrieval.run.depth for system in scores.values() if system.retrieval]
-    if len(set(depths)) > 1:
-        for metric in filter(_AVERAGES.__contains__, paired.columns):
-            yield _DEPTHS.format(metric=metric, least=min(depths), most=max(depths))
+    low, high = min(depths, default=0), max(depths, default=0)
+    for match in filter(None, map(_AVERAGE.fullmatch, paired.columns)):
+        depth = min(high, int(match[2] or high))
+        if low < depth:
+            yield _DEPTHS.format(metric=match[0], least=low, most=depth, name=match[1])
 
 
 def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:
