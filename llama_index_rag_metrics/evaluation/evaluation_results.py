@@ -121,7 +121,7 @@ class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
 
     @property
     def calls(self) -> list[SessionCall]:
-        """What an agent or a workflow retrieved, call by call, as `pandas.DataFrame` takes it."""
+        """What an agent retrieved in its first run, by call, as `pandas.DataFrame` takes it."""
         judged = system_of(self).judged_by(next(iter(self.scores), ""))
         rows = []
         for query_id, calls in judged.run.calls.items():

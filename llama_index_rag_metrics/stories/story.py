@@ -186,7 +186,8 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
         return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
-        extent = "every system" if n == n_systems else f"{n} of {n_systems} systems"
+        noun = "run" if question.systems[0].name == "run 1" else "system"  # or asked repeatedly
+        extent = f"every {noun}" if n == n_systems else f"{n} of {n_systems} {noun}s"
         lines.append(f"{text} in {extent}")
     return list(map(sentence, lines)), lines
 

@@ -104,6 +104,9 @@ def test_question_of_many_systems_names_each() -> None:
     page = html_page(compare(systems, "s1").report(full=True))
     assert "<li>s2 <b class=better>1.00</b>" in page
     assert "1 of 2 never retrieved in 2 of 6 systems" in page
+    runs = [Run({"q": Ranking(["a", "b"][: n % 3])}) for n in range(6)]
+    repeated = score_rankings({"q": ["a", "b"]}, Run(repeats=runs), ["recall"])
+    assert "1 of 2 never retrieved in 2 of 6 runs" in html_page(repeated.report(full=True))
     assert "<span class=quiet>s1, s0, s3 and s4: never retrieved; s2 and s5: rank 2" in page
 
 

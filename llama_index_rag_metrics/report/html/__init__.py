@@ -208,7 +208,7 @@ def _heads(text: str, systems: Sequence[str]) -> str:
     """A line above questions: what is to be said of all, and the names above their scores."""
     names = repeated("<b>{}</b>", systems)
     if len(systems) > model.MOST_ABREAST:
-        names = f"<b>lowest to highest of {len(systems):,}</b>"
+        names = "<b>lowest to highest</b>"
     return f"<p class=heads><span>{text}</span>{names}</p>"
 
 
