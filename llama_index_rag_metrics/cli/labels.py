@@ -25,10 +25,7 @@ def run_check(
     html: options.Html = None,
     json: options.Json = None,
 ) -> None:
-    """Check labels against what can be retrieved today.
-
-    Lists passages that are gone, moved, split or changed, and questions that are there twice.
-    """
+    """Check labels against what can be retrieved today, and list questions that are there twice."""
     from llama_index_rag_metrics import RetrievalDataset
     from llama_index_rag_metrics.labels import check_labels
 
@@ -82,10 +79,7 @@ def run_pool(
     depth: options.Depth = 10,
     n: options.MaybeNumber = None,
 ) -> None:
-    """Choose what to label next: what the runs rank differently first.
-
-    Writes JSON lines of query_id, query, doc_id and text; systems and ranks are hidden.
-    """
+    """Choose what to label next, what the runs rank differently first; ranks are hidden in it."""
     from llama_index_rag_metrics.labels import pool
 
     from .evaluate import named_apart
