@@ -36,6 +36,10 @@ FACTORIES = '''
         def __call__(self, query):
             return self.ids
 
+    def index(nodes):
+        from llama_index.core import MockEmbedding, VectorStoreIndex
+        return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
+
     def flaky(nodes):
         def ask(query):
             if "potato" in query:
