@@ -104,8 +104,6 @@ class ReportedItem(NamedTuple):
 
 
 class ReportedAnswer(NamedTuple):
-    """What one system gave for one query."""
-
     system: str
     score: Cell
     retrieved: Sequence[ReportedItem] | None = None  # best first; None where none is known
@@ -140,7 +138,6 @@ class QueryAnswers(NamedTuple):
 
     @property
     def is_of_many(self) -> bool:
-        """Whether the systems are too many to stand side by side."""
         return len(self.answers) > MOST_ABREAST
 
     def more_wanted(self, n_listed: int) -> str:
@@ -221,8 +218,6 @@ class Mark(NamedTuple):
 
 
 class Series(NamedTuple):
-    """The points of one system in a figure."""
-
     name: str
     number: int  # the system's position, for its colour and symbol
     marks: Sequence[Mark]

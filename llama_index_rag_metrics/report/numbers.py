@@ -47,6 +47,15 @@ def digits_for(n: int, low: float | None, high: float | None) -> int:
     return max(digits_of(n), decimals_of(low, high))
 
 
+def digits_agreeing(now: float, before: float, digits: int) -> int:
+    """As many decimals, or a few more, in which two rounded means differ as their difference."""
+    for decimals in range(digits, DIGITS):
+        gap = round(now, decimals) - round(before, decimals)
+        if math.isclose(gap, round(now - before, decimals), abs_tol=NOISE):
+            return decimals
+    return DIGITS
+
+
 def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
     """A mean over n questions in the digits that these carry, or in more; 0 and 1 are exact."""
     limit = None
@@ -66,7 +75,6 @@ def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str
 
 
 def estimate(name: str, value: float, low: float | None, high: float | None, n: int) -> str:
-    """A mean over n questions with its 95 % interval in words."""
     cell = mean_of(Cell(value, "score", low=low, high=high), n)
     interval = interval_of(cell).replace(")", " with 95 % confidence)")
     return f"{name} is {shown(cell, interval=False)}{interval}"

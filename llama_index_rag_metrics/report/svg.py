@@ -31,7 +31,6 @@ _RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
 
 def on_page(figure: Figure, caption: str) -> str:
-    """The figure for a page, as wide as its place."""
     forms = {"points": _points, "lines": _lines, "marks": _marks}
     plot = forms[figure.form](figure)
     title = {"role": "img", "aria_label": caption, "fill": "currentColor"}

@@ -73,7 +73,6 @@ def to_text(report: Report, *, width: int | None = None) -> str:
 
 
 def print_text(text: str, *remarks: str) -> None:
-    """Print a text, remarks and an empty line to standard output."""
     out = Console(highlight=False)
     out.print(Trimmed(_indented(Text(text))))
     for remark in remarks:

@@ -150,7 +150,6 @@ def columns_of(systems: Sequence[System], metric: str) -> list[dict[str, float]]
 
 
 def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
-    """The scores and those of each run, with what they are of."""
     repeats = []
     for number, of_run in enumerate(scores.repeats):
         matched = {}

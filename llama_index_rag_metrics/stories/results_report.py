@@ -261,7 +261,6 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _records(systems: Sequence[System]) -> model.Records:
-    """One row a query; of several systems one row a system and query."""
     scores = systems[0].scores
     if len(systems) == 1:
         return model.Records({"query_id": scores.query_ids, **scores.columns}, index="query_id")

@@ -150,7 +150,6 @@ class SystemAnswer:
         return max(grades.values(), default=None)
 
     def is_hit(self, item: str) -> bool:
-        """Whether a retrieved passage is relevant to the metric."""
         grade = self.grade_of(item)
         return grade is not None and grade >= self.view.min_grade
 

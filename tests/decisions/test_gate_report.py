@@ -185,7 +185,7 @@ def test_failures_come_first_in_words_and_rows() -> None:
     ):
         report = check_rules(scores(HALF), rules, baseline=scores(HALF)).report()
         assert to_text(report, width=500).splitlines()[1].strip() == report.decision[0].text
-        rows = [str(row.cells[0].value) for row in report.tables[0].rows]
+        rows = [str(row.cells[0].value) for table in report.tables for row in table.rows]
         texts += [", ".join(rows), *(statement.text for statement in report.decision), ""]
     check_golden("decisions/gate_decisions.txt", texts)
 

@@ -67,8 +67,8 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "Comparison": [comparison],
     "StageResults": [stages],
     "GateReport": [
-        lambda: check_rules(baseline(), "mrr >= 0.1"),
         lambda: check_rules(baseline(), ["mrr >= 0.1", "mrr >= 0.99"]),
+        lambda: check_rules(baseline(), "mrr >= 0.1"),
         lambda: check_rules(baseline(), "mrr >= baseline", baseline=baseline()),
     ],
     "Sweep": [swept, lambda: swept([1])],

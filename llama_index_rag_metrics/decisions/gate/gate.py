@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,16 +14,17 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import counted, digits_of, questions
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput, warn
 from llama_index_rag_metrics.scores.label_fit import check_questions, with_reuse
 from llama_index_rag_metrics.scores.scores import Scores, read_json
+from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System, columns_of
-from llama_index_rag_metrics.stories.results_report import failures, unsaid
+from llama_index_rag_metrics.stories.results_report import about, failures, glossary, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
 
 from .rules import parse_rules
@@ -38,6 +41,7 @@ _HOW = (
     "Each bound holds with the rule's confidence; a rule passes if even the worse one keeps to its "
     "limit, and fails if even the better one doesn't."
 )
+_AS_OBSERVED = "A rule without bounds is decided by what was observed alone."
 _TONES: dict[Outcome, model.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
 _RECORDS = (
@@ -68,7 +72,7 @@ class GateReport(Reportable):
     def report(self, *, full: bool = False) -> model.Report:
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         listings: dict[str, model.Listing] = {}
-        decision, rows, explanation, lead = [], [], "", ""
+        decision, rows, explanations, lead = [], [], dict[str, None](), ""
         *baselines, system = self.systems
         extent = questions(max(verdict.n for verdict in self))
         for baseline in baselines:
@@ -78,30 +82,40 @@ class GateReport(Reportable):
         for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
             outcome = verdict.outcome
-            if outcome != "pass":
+            if outcome != "pass" or len(self.verdicts) == 1:
                 decision.append(model.Statement(str(verdict), _TONES[outcome], outcome))
             if verdict.lower is not None or verdict.upper is not None:
-                explanation = _HOW
+                explanations[_HOW] = None
+            elif verdict.rule.confidence is None:
+                explanations[_AS_OBSERVED] = None
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
                 listing = model.Listing(title, verdict.worst, n_items=_MOST_ITEMS, lead=lead)
                 listings.setdefault(title, listing)
         rules, scores = counted(len(rows), "rule", "rules"), system.scores
         of_system = scores.name and f" of {scores.name}"
+        measured = [verdict for verdict in self if verdict.metric in scores]
+        metrics = [verdict.metric for verdict in measured]
         if not decision:
-            decision.append(model.Statement(f"pass: {rules} kept.", "best", "pass"))
-        metrics = [verdict.metric for verdict in self if verdict.metric in scores]
+            text = f"pass: {rules} kept."
+            if measured:
+                tightest = min(measured, key=attrgetter("leeway"))
+                text += f" Closest to its limit: {tightest.sentence}"
+            decision.append(model.Statement(text, "best", "pass"))
         decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
+        table = model.Table("", _HEAD, rows, label_head="rule", text=" ".join(explanations))
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
             title=f"Retrieval gate{of_system}",
             lead=f"{rules}, {extent}",
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            tables=[model.Table("", _HEAD, rows, label_head="rule", text=explanation)],
+            about=about(self.systems),
+            tables=[table] if len(rows) > 1 else [],  # of one rule, the sentence says all
             listings=list(listings.values()),
             failures=failures([system]),
             notes=unsaid(scores.notes, decision),
+            glossary=glossary(dict.fromkeys(metrics)),
             records=model.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
         )
 
@@ -215,10 +229,15 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
     columns = columns_of(systems, metric)
     for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
         if gains[position] < 0:
-            story = query_answers(query_ids[position], systems, metric, columns)
+            query_id = query_ids[position]
+            story = query_answers(query_id, systems, metric, columns)
             # red is what is missed now, whether the baseline had it or not
             passages = [part._replace(is_missed=bool(part.losses[-1])) for part in story.wanted]
-            yield story._replace(wanted=passages)
+            *answers, answer = story.answers
+            loss = columns[0].get(query_id, math.nan) - columns[-1].get(query_id, math.nan)
+            if rule.improvement(loss) > NOISE:
+                answer = answer._replace(score=answer.score._replace(tone="alarm"))
+            yield story._replace(wanted=passages, answers=[*answers, answer])
 
 
 def _row(verdict: Verdict) -> model.Row:
@@ -234,5 +253,4 @@ def _row(verdict: Verdict) -> model.Row:
         value = value._replace(limit=limit)
     outcome = model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
     cells = [outcome, value, model.Cell.of(verdict.baseline, "score"), difference, bounds]
-    digits = digits_of(verdict.n)
-    return model.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])
+    return model.Row(str(verdict.rule), [cell._replace(digits=verdict.digits) for cell in cells])

@@ -64,6 +64,7 @@ _OPEN = {
     (False, True): " Too few to tell: allow a loss of {decidable}.",
     (True, True): " Too few to tell: use about {needed}, or allow a loss of {decidable}.",
 }
+_WORSE = " It is worse than the baseline, but more questions would tell whether by too much."
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,6 +110,21 @@ class Verdict(Sentence):
         return self.n > 0 and self.n / self.expected >= _MIN_COVERAGE - NOISE
 
     @property
+    def digits(self) -> int:
+        """How many decimals its means and their difference carry."""
+        digits = numbers.digits_of(self.n)
+        if self.baseline is None:
+            return digits
+        return numbers.digits_agreeing(self.value, self.baseline, digits)
+
+    @property
+    def leeway(self) -> float:
+        """How far within the limit it is, by the bound that lets it pass, or as observed."""
+        rule, observed = self.rule, self.value if self.difference is None else self.difference
+        bound = self.upper if rule.lower_is_better else self.lower
+        return rule.improvement((observed if bound is None else bound) - rule.value)
+
+    @property
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
         rule, finding = self.rule, "limit"
@@ -120,7 +136,11 @@ class Verdict(Sentence):
             finding = "baseline"
         template, decidable = _FINDINGS[finding], self.decidable or 0.0
         if self.outcome == "inconclusive":
-            template += _OPEN[self.needed is not None, 0 <= rule.tolerance < decidable]
+            better = self.lower if rule.lower_is_better else self.upper
+            advice = _OPEN[self.needed is not None, 0 <= rule.tolerance < decidable]
+            if rule.baseline and better is not None and rule.improvement(better) < -NOISE:
+                advice = _WORSE
+            template += advice
         return template.format(
             metric=self.metric,
             value=self._number(self.value),
@@ -137,12 +157,12 @@ class Verdict(Sentence):
 
     def _number(self, value: float | int, *, is_signed: bool = False) -> str:
         """Return a count in full, a score in the digits that n carries, told from the limit."""
-        digits, limit = numbers.digits_of(self.n), self.rule.value
+        limit = self.rule.value
         if isinstance(value, int):
             return numbers.count(value)
         if is_signed:
-            return numbers.signed(value, limit, digits)
-        return numbers.score(value, None if self.rule.baseline else limit, digits)
+            return numbers.signed(value, limit, self.digits)
+        return numbers.score(value, None if self.rule.baseline else limit, self.digits)
 
     @property
     def _bound(self) -> str:

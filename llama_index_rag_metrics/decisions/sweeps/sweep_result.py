@@ -83,9 +83,7 @@ class Sweep(Reportable):
     Attributes:
         configurations: in the order of the grid.
         metric_names: all metrics, of which the first decides.
-        confidence: 1 - this is how often, at most, a winner is named though there is none, and how
-            often a configuration that isn't within the tolerance is taken to be.
-        tolerance: how much worse than the best one the recommended configuration may be.
+        confidence, tolerance: as of `sweep`.
     """
 
     configurations: Sequence[Configuration]

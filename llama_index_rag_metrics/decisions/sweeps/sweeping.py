@@ -59,6 +59,8 @@ async def asweep(
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
 
+    One that fails is listed with its error, and then there is no winner.
+
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
             query engine or a callable from query text to ids; it may be asynchronous.
@@ -76,9 +78,6 @@ async def asweep(
             goes on where the first ended, and builds only what it still has to ask.
         cache: of what is paid, for all configurations; None is a file beside the journal's folder.
         options: those of `evaluate`, such as `matcher`, `workers` and `tokenizer`.
-
-    Returns:
-        The configurations. One that fails is listed with its error, and then there is no winner.
 
     Raises:
         InvalidInput: the grid or an option can't be used.

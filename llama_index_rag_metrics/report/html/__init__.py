@@ -130,7 +130,10 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     rows = ""
     for row in table.rows:
         system = systems.get(row.label)
-        rows += f"<tr><th scope=row class=l>{escape_html(row.label)}"
+        label = escape_html(row.label)
+        if table.label_head == "rule":
+            label = f"<code>{label}</code>"
+        rows += f"<tr><th scope=row class=l>{label}"
         for head, cell, side in zip(table.head, row.cells, sides, strict=True):
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
@@ -229,7 +232,6 @@ def _listing(listing: model.Listing) -> Iterator[str]:
 
 
 def _around(inner: str, template: str) -> str:
-    """A template with something in it; "" where there is nothing."""
     return template.format(inner) if inner else ""
 
 

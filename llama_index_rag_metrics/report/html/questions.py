@@ -38,7 +38,6 @@ SIZES = (
 
 
 def repeated(template: str, texts: Iterable[str]) -> str:
-    """The template with each of the texts, escaped."""
     return "".join(template.format(escape_html(text)) for text in texts)
 
 
@@ -65,6 +64,9 @@ def question(
         if value:
             attributes += f' data-{name}="{escape_html(value)}"'
     looks = [""] * (len(scores) - len(gains)) + list(map(_look, gains))
+    for number, answer in enumerate(query.answers):
+        if answer.score.tone == "alarm":
+            looks[number] = " class=worse"
     inner = "".join(_unfolded(query, size, looks))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
@@ -72,7 +74,6 @@ def question(
 
 
 def _number(answer: model.ReportedAnswer) -> float:
-    """The number of an answer's score, NaN where there is none."""
     value = answer.score.value
     return float(value) if isinstance(value, (int, float)) else nan
 
