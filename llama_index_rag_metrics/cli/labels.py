@@ -86,7 +86,7 @@ def run_pool(
     from .score import StoredFiles
 
     stored = StoredFiles(qrels, dataset, options.columns_of(columns), None)
-    loaded = [stored.run(path) for path in runs]
+    loaded = list(map(stored.run, runs))
     names = named_apart([run.name for run in loaded], runs)
     systems = dict(zip(names, loaded, strict=True))
     selection = pool(systems, stored.relevance, depth=depth, n=n, dataset=stored.dataset)

@@ -199,7 +199,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     n_kept[question.end] += not last.loss
                 if last.loss:
                     losses.append(_lost_passage(query_id, need, last))
-        n_lost = Counter(loss.stage for loss in losses)
+        n_lost = Counter(map(attrgetter("stage"), losses))
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
     def _decision(self) -> list[Statement]:
@@ -213,7 +213,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE))
                 statements.append(Statement(choice, "open"))
         if n_wanted:
-            counts = Counter(loss.cause for loss in self.losses).most_common()
+            counts = Counter(map(attrgetter("cause"), self.losses)).most_common()
             words = ", ".join(f"{n:,} {cause}" for cause, n in counts)
             passages = counted(n_wanted, "relevant passage", "relevant passages")
             causes = words and f": {words}"

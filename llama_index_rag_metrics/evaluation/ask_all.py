@@ -120,7 +120,7 @@ def read_answer(row: Mapping[str, Any]) -> JournalRow:
 
 def pipeline(source: Source, plan: Plan) -> Ask:
     """Ask a source, and hand what it retrieved to the postprocessors of the plan."""
-    calls = [postprocessor_call(postprocessor) for postprocessor in plan.node_postprocessors]
+    calls = list(map(postprocessor_call, plan.node_postprocessors))
 
     async def ask(question: Question) -> Answer:
         answer = await ask_captured(source, question, plan.timeout)

@@ -286,7 +286,7 @@ def record_retrieval(
 def as_nodes(retrieved: Any, remedy: str = REMEDY) -> list[NodeWithScore]:
     if isinstance(retrieved, BaseModel) or not has_order(retrieved):  # an agent's answer is empty
         raise InvalidInput(_RETURNED, retrieved, "a list of nodes or ids", remedy)
-    return [_node(item) for item in retrieved]
+    return list(map(_node, retrieved))
 
 
 def _node(item: Any) -> NodeWithScore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -128,8 +128,9 @@ class Evaluation:
         by_metric: dict[str, Matched] = {}
         if plan.matcher is not None:
             matched = await in_thread(match_run, run, dataset, plan.matcher)
-            recognising = [metric for metric in plan.metrics if getattr(metric, "recognises", True)]
-            by_metric = {metric.metric_name: matched for metric in recognising}
+            for metric in plan.metrics:
+                if getattr(metric, "recognises", True):
+                    by_metric[metric.metric_name] = matched
         scores, computed = await self._scores(plan, run, matched)
         runs = run.repeats or (run,)
         note = await self._label_note(runs[0], matched)
@@ -213,7 +214,7 @@ class Evaluation:
         self._warns = False
         if label_note is not None:
             warn(LabelWarning(label_note))
-        failures = [every_query_failed(run) for run in runs]
+        failures = list(map(every_query_failed, runs))
         if all(failures):
             warn(EveryQueryFailed(failures[0]))
 
@@ -281,7 +282,7 @@ async def score_run(
 ) -> tuple[Scores, Computed]:
     """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
     computed: Computed = {metric.metric_name: {} for metric in metrics}
-    errors: dict[str, dict[str, str]] = {name: {} for name in computed}
+    errors: dict[str, dict[str, str]] = defaultdict(dict)
 
     async def compute(query_id: str) -> None:
         ranking = run[query_id]

@@ -366,4 +366,4 @@ class _TrecRows:
                     self.comments.append(columns[0])
             elif columns:
                 line = decoded(raw, location).strip()
-                yield location, line, [column.decode() for column in columns]
+                yield location, line, list(map(bytes.decode, columns))

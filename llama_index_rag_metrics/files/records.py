@@ -255,7 +255,7 @@ def _with_ids(value: Any, location: Location) -> Any:
 def _looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or d1 d2; a title has plain words."""
     words = text.split()
-    has_words = any(word.isalpha() for word in words)
+    has_words = any(map(str.isalpha, words))
     return bool(_SEVERAL.search(text)) or (len(words) > 1 and not has_words)
 
 

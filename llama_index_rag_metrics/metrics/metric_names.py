@@ -150,7 +150,7 @@ def metric(name: str) -> NamedMetric:
     if match is None or row is None:
         raise UnknownMetric(text, _nearest(text))
     entry, alias, cutoff = row
-    parts = [part.strip() for part in (match["parameters"] or "").split(",")]
+    parts = list(map(str.strip, (match["parameters"] or "").split(",")))
     if cutoff:
         parts.append(f"k={cutoff}")
     if cutoff_text := match["k"]:

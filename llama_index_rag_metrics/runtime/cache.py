@@ -152,9 +152,9 @@ class Cache:
         self, positions: Mapping[str, int], ask: _Ask, batch_size: int
     ) -> AsyncIterator[dict[str, Any]]:
         """Ask for the values of keys, batch by batch, and keep them."""
-        keys = iter(positions)
-        while batch := list(islice(keys, batch_size)):
-            answers = await ask([positions[key] for key in batch])
+        pairs = iter(positions.items())
+        while batch := dict(islice(pairs, batch_size)):
+            answers = await ask(list(batch.values()))
             values = dict(zip(batch, answers, strict=True))
             self.fresh += len(batch)
             yield values  # before they are kept, which may be interrupted

@@ -71,10 +71,7 @@ def concatenated(parts: Sequence[Any]) -> Any:
     """Arrays one after another, or those under each key of mappings."""
     if not isinstance(parts[0], dict):
         return np.concatenate(parts)
-    joined = {}
-    for key in parts[0]:
-        joined[key] = concatenated(list(map(itemgetter(key), parts)))
-    return joined
+    return {key: concatenated(list(map(itemgetter(key), parts))) for key in parts[0]}
 
 
 def score_batch(

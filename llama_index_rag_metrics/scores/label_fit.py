@@ -214,7 +214,6 @@ def _labels(scores: Scores) -> dict[str, object]:
 
 
 def _label_texts(scores: Scores) -> dict[str, object]:
-    """Query id to the texts that a matcher went by, where one did."""
     passages = scores.retrieval.passages if scores.retrieval else {}
     return {name: texts for name, texts in passages.items() if str in map(type, texts.values())}
 

@@ -126,7 +126,6 @@ def other_notes(
     metrics: Sequence[RankingMetric],
     deepest: int | None = None,
 ) -> Iterator[str]:
-    """Yield the notes on grades and depths; `deepest` where rankings don't say it."""
     yield from _below(batch, is_usual=False)
     yield from _short_rankings(batch, judged, metrics)
     if deepest is None:

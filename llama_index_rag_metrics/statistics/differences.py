@@ -140,7 +140,7 @@ def difference_intervals(
         lowest, highest = possible.T
     low, high = pseudo_queries(units, widest).bounds((1 + np.asarray(confidence)) / 2)
     columns = [column[~np.isnan(column)] for column in units.values.T]
-    means = np.array([exact_mean(values) for values in columns])
+    means = np.array(list(map(exact_mean, columns)))
     low = np.clip(np.minimum(low, means), lowest, highest)
     high = np.clip(np.maximum(high, means), lowest, highest)
     intervals = []

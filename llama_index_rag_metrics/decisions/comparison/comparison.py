@@ -341,14 +341,7 @@ def compare(
     noun = "conversation" if clusters is None else "cluster"
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     reported = {name: system_of(systems[name], name) for name in scores}
-    notes = list(_notes(paired, scores, noun, is_all=metrics is None))
-    for aspect in ("matched by", "tokens by"):
-        ways = {name: system.about.get(aspect, "") for name, system in reported.items()}
-        if len(set(filter(None, ways.values()))) > 1:
-            listing = ", ".join(f"{name} by {way}" for name, way in ways.items() if way)
-            notes.append(
-                f"{aspect.removesuffix(' by')} otherwise, which scores may show: {listing}"
-            )
+    notes = [*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)]
     for name, system in reported.items():
         of_system = with_reuse(system.scores, scores[baseline], baseline)
         reported[name] = system._replace(scores=of_system)
@@ -361,6 +354,18 @@ def compare(
         notes=tuple(notes),
         paired=paired,
     )
+
+
+def _asked_otherwise(systems: Mapping[str, System]) -> Iterator[str]:
+    """Yield by what systems were matched, and their tokens counted, where that differs."""
+    for aspect in ("matched", "tokens"):
+        ways: dict[str, str] = {}
+        for name, system in systems.items():
+            if way := system.about.get(f"{aspect} by"):
+                ways[name] = way
+        if len(set(ways.values())) > 1:
+            listing = ", ".join(map(" by ".join, ways.items()))
+            yield f"{aspect} otherwise, which scores may show: {listing}"
 
 
 def _notes(

@@ -140,7 +140,7 @@ def pair(
 def _metrics_of(systems: Mapping[str, Scores], metrics: Sequence[str] | None) -> list[str]:
     names = list(metrics or ())
     if metrics is None:
-        names, *rivals = (list(scores) for scores in systems.values())
+        names, *rivals = map(list, systems.values())
         names = [name for name in names if all(name in rival for rival in rivals)]
     if not names:
         parts = [f"{name} has {', '.join(scores) or 'none'}" for name, scores in systems.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -189,8 +190,10 @@ class Sweep(Reportable):
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
-        rows = list(map(self._record, self))
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        columns: dict[str, list[Any]] = defaultdict(list)
+        for record in map(self._record, self):
+            for name, value in record.items():
+                columns[name].append(value)
         return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",

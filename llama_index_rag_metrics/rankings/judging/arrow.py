@@ -96,7 +96,6 @@ class IdLists:
 
     @cached_property
     def begin(self) -> IntArray:
-        """(lists,) the position of each list's first id."""
         return np.cumsum(self.counts) - self.counts
 
     @cached_property
@@ -109,7 +108,6 @@ class IdLists:
         return bits
 
     def n_distinct(self, copies: IntArray) -> IntArray:
-        """(lists,) how many ids each list has without copies."""
         of_copy = np.searchsorted(self.begin, copies, side="right") - 1
         return self.counts - np.bincount(of_copy, minlength=len(self.counts))
 

@@ -175,7 +175,6 @@ class Ranked:
 
     @cached_property
     def count(self) -> IntArray:
-        """(queries,) how many items the query has here."""
         return np.bincount(self.query, minlength=self.n_queries)
 
     @cached_property

@@ -66,8 +66,7 @@ def _judge_ids(relevance: Sequence[_Labels], rankings: Sequence[RankingLike]) ->
         if not items:
             _check_types(judged, ranking)
         if len(items) <= _FEW:
-            places = [ranking.index(item) for item in items]
-            places.sort()
+            places = sorted(map(ranking.index, items))
         else:
             places = [place for place, item in enumerate(ranking) if item in items]
         if graded is not None:

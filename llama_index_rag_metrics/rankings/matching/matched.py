@@ -196,7 +196,6 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
 def _covered(
     rankings: Mapping[str, Ranking], expected_of: Mapping[str, Expected], matcher: MatcherLike
 ) -> tuple[dict[str, BoolArray], dict[str, str]]:
-    """What each question's ranking covers; and the errors of questions where the matcher failed."""
     covered: dict[str, BoolArray] = {}
     errors: dict[str, str] = {}
     for query_id, ranking in rankings.items():
