@@ -191,7 +191,6 @@ def tell(sentence: str) -> None:
 
 
 def show(result: Reportable, json: Path | None, html: Path | None = None) -> None:
-    """Write a result to the files that were asked for, and print its report."""
     if html is not None:
         result.to_html(html)
     show_report(result.report(), result.to_json(), json)

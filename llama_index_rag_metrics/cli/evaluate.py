@@ -88,7 +88,7 @@ def run_evaluate(
     json: options.Json = None,
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side."""
-    from llama_index_rag_metrics import RetrievalDataset, write_run
+    from llama_index_rag_metrics import RetrievalDataset
     from llama_index_rag_metrics.evaluation.as_ask import as_source, retrieval_depth
     from llama_index_rag_metrics.files.write_runs import holds_repeats
     from llama_index_rag_metrics.scores.counts import unknown_key
@@ -125,13 +125,20 @@ def run_evaluate(
         repeats=repeats,
         show_progress=progress,
     )
-    for result in results if output is not None else ():
-        path = Path(str(output))
-        if len(results) > 1:
-            path = path.with_name(f"{path.stem}.{_file_name(result.run.name)}{path.suffix}")
-        write_run(result.run, path)
+    if output is not None:
+        _write_runs(results, output)
     _show(results, slices, html, json)
     fail_if(any(result.scores.failed or _lacks_values(result.scores) for result in results))
+
+
+def _write_runs(results: Sequence[EvaluationResults], path: Path) -> None:
+    from llama_index_rag_metrics import write_run
+
+    for result in results:
+        name = path.name
+        if len(results) > 1:
+            name = f"{path.stem}.{_file_name(result.run.name)}{path.suffix}"
+        write_run(result.run, path.with_name(name))
 
 
 def named_apart(names: Sequence[str], paths: Sequence[object]) -> list[str]:
@@ -166,7 +173,6 @@ def _evaluate_all(
 def _show(
     results: Sequence[EvaluationResults], keys: Sequence[str], html: Path | None, json: Path | None
 ) -> None:
-    """Print each retriever against the first, after it was written to the files asked for."""
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores.scores import json_of
 
@@ -180,7 +186,6 @@ def _show(
 def report_of(
     systems: Mapping[str, EvaluationResults | Scores], worst: int = 0, slice_by: Sequence[str] = ()
 ) -> Report:
-    """Return the report of one retriever, or of several compared with the first."""
     from dataclasses import replace
 
     from llama_index_rag_metrics.decisions.comparison.comparison import compare

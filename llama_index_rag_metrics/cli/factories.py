@@ -26,7 +26,6 @@ _TOP_K = 10
 
 
 def retriever_of(spec: str, dataset: RetrievalDataset, top_k: int) -> Any:
-    """A retriever that is built in, or what "package.module:factory" makes."""
     name = spec
     if spec in BUILT_IN:
         name = f"llama_index_rag_metrics.demo.retrievers:{spec}"

@@ -32,7 +32,6 @@ def read_history(value: object) -> list[Message]:
 
 
 def read_conversation(query_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A question's metadata, its history and its conversation checked."""
     metadata = dict(row)
     if metadata.get(HISTORY) is not None:
         try:

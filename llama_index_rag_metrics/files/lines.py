@@ -72,7 +72,6 @@ def name_of(path: Path) -> str:
 
 
 def without_packing(path: Path) -> Path:
-    """The path in lower case, without .gz, .bz2 or .xz."""
     lower = Path(str(path).lower())
     return lower.with_suffix("") if lower.suffix in _OPENERS else lower
 
@@ -97,7 +96,6 @@ def raw_lines(path: Path) -> Iterator[tuple[Location, bytes]]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
-    """The lines of a text with their locations, blank ones apart."""
     for location, raw in raw_lines(path):
         line = decoded(raw, location).rstrip("\r\n")
         if line.strip(" \t"):

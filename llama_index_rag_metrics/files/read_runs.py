@@ -323,7 +323,6 @@ def is_dataset(value: Mapping[Any, Any]) -> bool:
 
 
 def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
-    """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
     tag, rows = "", _TrecRows(path)
     for location, line, columns in rows:

@@ -54,7 +54,6 @@ def kind_of(path: Path) -> str:
 def unknown_format(
     what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
 ) -> FileFormatError:
-    """The error of what isn't a dataset, a run or qrels in any supported form."""
     sentence = f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
     return FileFormatError(what, sentence=sentence)
 

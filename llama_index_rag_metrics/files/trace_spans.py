@@ -140,7 +140,6 @@ def is_trace_file(path: Path) -> bool:
 
 
 def spans_in(source: Any) -> Iterator[TraceSpan]:
-    """The spans of a file, of a data frame, or of objects in memory."""
     location = Location(f"this {type(source).__name__}")
     if isinstance(source, (str, os.PathLike)):
         path, location = Path(source), Location(str(source))
@@ -195,17 +194,18 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
     data = parsed(data, "a trace", location)
     record = mapping(data)
     if isinstance(data, list):
-        for place, item in location.numbered(data):
-            yield from _of_value(item, place)
+        for item_location, item in location.numbered(data):
+            yield from _of_value(item, item_location)
     elif "resourceSpans" in record:
-        for place, raw in location.numbered(_of_request(record, location)):
-            yield _span(raw, location if location.line else place)
+        for span_location, raw in location.numbered(_of_request(record, location)):
+            yield _span(raw, location if location.line else span_location)
     elif "info" in record and "spans" in mapping(record.get("data")):
         yield from _of_mlflow(record["info"], record["data"]["spans"], location)
     elif "trace" in record:  # a row of MLflow's frame, or the columns of all
         traces = record["trace"]
-        columns = isinstance(traces, Mapping) and "info" not in traces
-        yield from _of_value(list(traces.values()) if columns else traces, location)
+        if isinstance(traces, Mapping) and "info" not in traces:
+            traces = list(traces.values())
+        yield from _of_value(traces, location)
     elif "trace_id" in mapping(record.get("context")):
         yield _span({**record["context"], **record}, location)
     else:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.files.read_runs import read_qrels
-from llama_index_rag_metrics.files.records import format_grade
+from llama_index_rag_metrics.files.records import Qrels, format_grade
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report.model import Cell, Listing, Records, Report, Statement
 from llama_index_rag_metrics.report.numbers import counted, mean_of, shown
@@ -90,14 +90,8 @@ def agreement(
         ([('b', 0.0, 1.0)], 2)
     """
     check_confidence(confidence)
-    pairs = []
     labels = read_qrels(second)
-    for query_id, relevance in read_qrels(first).items():
-        second_grades = labels[query_id].grades if query_id in labels else {}
-        for item, grade in relevance.grades.items():
-            second_grade = second_grades.get(item, -1)
-            if grade >= 0 and second_grade >= 0:
-                pairs.append(Disagreement(query_id, item, grade, second_grade))
+    pairs = list(_graded_by_both(read_qrels(first), labels))
     if not pairs:
         expected = "grades of some of the questions and passages that the first judged"
         remedy = "Look whether both use the same ids."
@@ -120,3 +114,12 @@ def agreement(
     ends = (np.array([observed.low, observed.high]) - chance) / (1 - chance)
     low, high = np.maximum(-1.0, ends).tolist()
     return Agreement(kappa, low, high, n, disagreements)
+
+
+def _graded_by_both(first: Qrels, second: Qrels) -> Iterator[Disagreement]:
+    for query_id in filter(second.__contains__, first):
+        second_grades = second[query_id].grades
+        for item, grade in first[query_id].grades.items():
+            second_grade = second_grades.get(item, -1)
+            if grade >= 0 and second_grade >= 0:
+                yield Disagreement(query_id, item, grade, second_grade)

@@ -178,7 +178,6 @@ class LabelFindings(Reportable):
         return model.Listing.of(KINDS[kind].meaning.capitalize(), remarks, n_listed)
 
     def _decision(self) -> tuple[model.Cell, model.Statement]:
-        """Whether all is well, in a word, and what to do first."""
         for kind, tone in self.tones.items():
             n, entry = len(self.of(kind)), KINDS[kind]
             if n and tone in _OUTCOMES:

@@ -120,8 +120,8 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
         return Relevance(facets=facets, weights=weights, grades=grades)
     groups = [ids for ids in groups if ids]
-    n_single = len({ids[0] for ids in groups if len(ids) == 1})
-    if old.alternatives is None and n_single == len(groups):
+    single_ids = {ids[0] for ids in groups if len(ids) == 1}
+    if old.alternatives is None and len(single_ids) == len(groups):  # each label has its own
         return Relevance(grades)
     return Relevance(grades, groups=groups or None)
 

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from hashlib import sha256
@@ -136,9 +136,8 @@ class Cache:
                     stored = await self._call(self.known, list(claims))
                     values |= {key: value for key, value in stored.items() if is_valid(value)}
                     absent = {key: positions[key] for key in claims if key not in values}
-                    async for answers in self._answers(absent, ask, batch_size or len(absent)):
-                        values |= answers
-                        n_fresh += len(answers)
+                    await self._ask_in_batches(absent, ask, batch_size or len(absent), values)
+                    n_fresh += len(absent)
                 except Exception as error:
                     failure = error
                     raise
@@ -148,17 +147,17 @@ class Cache:
         self.cached += len(positions) - n_fresh
         return [values[key] for key in keys]
 
-    async def _answers(
-        self, positions: Mapping[str, int], ask: _Ask, batch_size: int
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Ask for the values of keys, batch by batch, and keep them."""
+    async def _ask_in_batches(
+        self, positions: Mapping[str, int], ask: _Ask, batch_size: int, values: dict[str, Any]
+    ) -> None:
+        """Ask for keys, batch by batch, and keep the values, which also the caller then has."""
         pairs = iter(positions.items())
         while batch := dict(islice(pairs, batch_size)):
             answers = await ask(list(batch.values()))
-            values = dict(zip(batch, answers, strict=True))
+            answered = dict(zip(batch, answers, strict=True))
+            values.update(answered)
             self.fresh += len(batch)
-            yield values  # before they are kept, which may be interrupted
-            await self._call(self.put, values)
+            await self._call(self.put, answered)
 
     def _claim(self, keys: Sequence[str]) -> tuple[_Futures, _Futures]:
         """Futures of the keys that nobody asks for, for others to wait for; and of the others."""

@@ -62,7 +62,7 @@ class EmbeddingSimilarity(TextMetric):
         model = await in_thread(self._embedding_model)
 
         def embed_queries(queries: list[str]) -> list[list[float]]:
-            return list(map(model.get_query_embedding, queries))
+            return [model.get_query_embedding(text) for text in queries]
 
         # many models embed questions otherwise than texts
         (vector,) = await self._embed("embedding of a question", model, [query], embed_queries)
