@@ -178,9 +178,9 @@ class RankingMetric(NamedMetric):
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
         columns = {"tokens": retrieved_tokens, "texts": retrieved_texts, "spans": retrieved_spans}
         judged = judge_one(expected_ids, retrieved_ids, self.needs, columns)
-        is_answerable = judged.n_gaining[0] > 0
+        is_answerable = bool(judged.n_gaining[0])
         if self.of_unanswerable or not is_answerable:
-            self._check_labels(expected_ids, expected_texts, is_answerable=bool(is_answerable))
+            self._check_labels(expected_ids, expected_texts, is_answerable=is_answerable)
         low, high = self.bounds
         score = min(max(float(self.score(self._view(judged))[0]), low), high)
         metadata = self.metadata(judged)

@@ -18,7 +18,8 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     """part / whole by element, and 0 where the whole is 0."""
-    if np.count_nonzero(whole) == np.size(whole):
+    whole = np.asarray(whole)
+    if np.count_nonzero(whole) == whole.size:
         return np.divide(part, whole)
     share = np.zeros(np.broadcast(part, whole).shape)
     return np.divide(part, whole, out=share, where=np.not_equal(whole, 0))
