@@ -18,11 +18,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     """part / whole by element, and 0 where the whole is 0."""
-    whole = np.asarray(whole)
-    if np.count_nonzero(whole) == whole.size:
-        return np.divide(part, whole)
-    share = np.zeros(np.broadcast(part, whole).shape)
-    return np.divide(part, whole, out=share, where=np.not_equal(whole, 0))
+    divisor = np.asarray(whole)
+    if np.count_nonzero(divisor) == divisor.size:
+        return np.divide(part, divisor)
+    share = np.zeros(np.broadcast(part, divisor).shape)
+    return np.divide(part, divisor, out=share, where=np.not_equal(divisor, 0))
 
 
 class Lazy:

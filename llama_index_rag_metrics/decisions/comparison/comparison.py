@@ -371,7 +371,6 @@ def _asked_otherwise(systems: Mapping[str, System]) -> Iterator[str]:
 def _notes(
     paired: Paired, scores: Mapping[str, Scores], noun: str, *, is_all: bool
 ) -> Iterator[str]:
-    """Yield what a reader should know of clusters, metrics and depths."""
     if paired.clusters is not None:
         members = numbers.counted(len(np.unique(paired.clusters)), noun, f"{noun}s")
         n = numbers.questions(len(paired.clusters))
