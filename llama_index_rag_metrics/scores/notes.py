@@ -104,8 +104,8 @@ def little_in_common(
 ) -> str:
     """Return a sentence where next to no label was retrieved, though something was."""
     n_possible = np.minimum(depth, n_relevant)
-    n_labels, n_hits = int(n_possible.sum()), int(n_found.sum())
-    if not n_labels or n_hits * _FEW_PASSAGES > n_labels:
+    n_labels, n_hits = int(n_relevant[depth > 0].sum()), int(n_found.sum())
+    if not n_labels or n_hits * _FEW_PASSAGES > n_possible.sum():
         return ""
     question = asked_at(int(((n_possible > 0) & (n_found == 0)).argmax()))
     label, passage = shorten(question.labels[0]), shorten(question.ids[0])

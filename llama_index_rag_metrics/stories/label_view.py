@@ -127,7 +127,8 @@ class System(NamedTuple):
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
-        if self.judged_by(metric).matcher == BY_ID:
+        view = LabelView.of(metric)
+        if self.judged_by(metric).matcher == BY_ID and not (view.by_place or view.of_texts):
             for note in self.scores.notes:
                 if note.startswith(NOT_VALID):
                     return note

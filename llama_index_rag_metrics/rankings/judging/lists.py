@@ -45,7 +45,12 @@ def judge(
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
-        judged = replace(judged, spans=JudgedSpans.of(relevance, rankings, query_ids))
+        # chunks of a document may have its id
+        apart = [item.told_apart() if isinstance(item, Ranking) else item for item in rankings]
+        spans = JudgedSpans.of(relevance, apart, query_ids)
+        if TOKENS in needs:
+            spans = replace(spans, tokens=token_counts(apart, tokenizer, query_ids))
+        judged = replace(judged, spans=spans)
     return judged
 
 
