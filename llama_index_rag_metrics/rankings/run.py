@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -110,13 +111,22 @@ class Ranking:
         return list(zip(*columns, strict=True))
 
     def told_apart(self) -> Ranking:
-        """The ranking in which items go by their places, if some have the same id."""
-        if self.spans is None or len(set(self.ids)) == len(self.ids):
+        """The ranking in which further passages of one id go by their places, or by numbers."""
+        if len(set(self.ids)) == len(self.ids):
             return self
-        names = []
-        for item, place in zip(self.ids, self.spans, strict=True):
-            names.append(span_id(read_span(item, place, may_be_empty=True)) if place else item)
-        return replace(self, ids=names)
+        names: dict[Hashable, str] = {}
+        n_named = Counter[str]()
+        places = self.spans or repeat(None, len(self.ids))
+        for item, passage, place in zip(self.ids, self.passages, places, strict=True):
+            if passage in names:
+                continue
+            n_named[item] += 1
+            names[passage] = item
+            if n_named[item] > 1 and place:
+                names[passage] = span_id(read_span(item, place, may_be_empty=True))
+            elif n_named[item] > 1:
+                names[passage] = f"{item} ({n_named[item]})"
+        return replace(self, ids=[names[passage] for passage in self.passages])
 
     def without_copies(self, *columns: Sequence[Hashable]) -> Ranking:
         """The ranking of the items that differ from all above in id, or in one of the columns."""

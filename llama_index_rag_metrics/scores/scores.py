@@ -142,7 +142,7 @@ class Scores(Reportable):
     def due(self, metric: str) -> set[str]:
         """The queries that should have a value by a metric, those that failed among them."""
         if metric_names.of_unanswerable(metric):
-            return set(self.unanswerable)
+            return {*self.unanswerable, *self.by_query(metric)}
         left_out = {name for name, reason in self.excluded.items() if reason != "failed"}
         if not left_out.isdisjoint(self.by_query(metric)):
             left_out = set()

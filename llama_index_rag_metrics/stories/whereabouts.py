@@ -67,7 +67,7 @@ class SystemAnswer:
     def __init__(self, system: System, query_id: str, metric: str, view: LabelView) -> None:
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         self.system, self.view, self.ranking = system, view, ranking
-        if view.by_place and ranking is not None:
+        if ranking is not None and (view.by_place or matched.matcher != BY_ID):
             self.ranking = ranking = ranking.told_apart()
         self.judged = matched.relevance.get(query_id) or Relevance()
         spans = self.judged.spans or {}

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import (
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
@@ -21,6 +27,7 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
+    check_rules,
     compare,
     evaluate,
     metric,
@@ -216,3 +223,45 @@ def test_systems_with_other_tokenizers_are_said() -> None:
 
 def list_of_letters(text: str) -> list[str]:
     return list(text)
+
+
+def of_document(item: str, text: str, start: int) -> NodeWithScore:
+    chunk = TextNode(text=text, start_char_idx=start, end_char_idx=start + len(text))
+    chunk.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=item)
+    return NodeWithScore(node=chunk)
+
+
+MOONS = [
+    of_document("a", "Mars is red and dry.", 0),
+    of_document("a", "Venus is hot and bright.", 20),
+    of_document("b", "Enceladus has jets of water.", 0),
+]
+
+
+def test_matcher_gives_each_chunk_of_a_document_its_own_rank() -> None:
+    labels = {"q0": ["Enceladus has jets of water."]}
+    dataset = RetrievalDataset(QUERIES, expected_texts=labels)
+    options: dict[str, Any] = {"matcher": "text", "match_on": "ref_doc_id"}
+    results = evaluate(lambda query: MOONS, dataset, ["recall@2", "mrr"], **options)
+    assert results.scores.means == {"recall@2": 0, "mrr": 1 / 3}  # behind both of a
+    assert "the relevant passage is below the cutoff" in str(results)
+
+
+def test_only_metrics_that_compare_ids_are_not_valid_where_ids_do_not_fit() -> None:
+    labels = Relevance({"b": 1}, spans={"b": ("b", 0, 14)})  # documents; the ids of nodes differ
+    results = evaluate(
+        lambda query: MOONS, RetrievalDataset({"q": "?"}, {"q": labels}), ["span_recall@3", "mrr"]
+    )
+    assert results.scores.means["span_recall@3"] == 1
+    (means,) = [table for table in results.report().tables if "Means" in table.title]
+    assert [cell.value for cell in means.rows[0].cells] == [1.0, "not valid"]
+
+
+def test_all_labels_are_counted_where_next_to_none_were_retrieved() -> None:
+    scores = score_rankings([["a", "b", "c"]] * 6, [["x"]] * 6, "recall@1")
+    assert scores.notes[0].startswith("0 of 18 labels")  # not of the 6 that six passages could be
+
+
+def test_rule_on_questions_without_an_answer_takes_bare_scores() -> None:
+    [verdict] = check_rules(Scores(["q1", "q2"], {"abstained": [1.0, 0.0]}), ["abstained >= 0.5"])
+    assert verdict.outcome == "pass"

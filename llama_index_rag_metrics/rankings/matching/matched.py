@@ -166,6 +166,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     notes = _check_passages(expected_of.values(), matcher)
     passages = map_values(attrgetter("passages"), expected_of)
     rankings = picked(run, filter(expected_of.__contains__, run))
+    rankings = map_values(Ranking.told_apart, rankings)
     covered, errors = _covered(rankings, expected_of, matcher)
     if errors:
         query_id, message = next(iter(errors.items()))
