@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, repeat
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, p
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
-from .span import Span, read_span, span_id
+from .span import Span
 
 T = TypeVar("T")
 
@@ -111,21 +111,15 @@ class Ranking:
         return list(zip(*columns, strict=True))
 
     def told_apart(self) -> Ranking:
-        """The ranking in which further passages of one id go by their places, or by numbers."""
+        """The ranking in which further passages of one id have a number behind it."""
         if len(set(self.ids)) == len(self.ids):
             return self
         names: dict[Hashable, str] = {}
         n_named = Counter[str]()
-        places = self.spans or repeat(None, len(self.ids))
-        for item, passage, place in zip(self.ids, self.passages, places, strict=True):
-            if passage in names:
-                continue
-            n_named[item] += 1
-            names[passage] = item
-            if n_named[item] > 1 and place:
-                names[passage] = span_id(read_span(item, place, may_be_empty=True))
-            elif n_named[item] > 1:
-                names[passage] = f"{item} ({n_named[item]})"
+        for item, passage in zip(self.ids, self.passages, strict=True):
+            if passage not in names:
+                n_named[item] += 1
+                names[passage] = f"{item} ({n_named[item]})" if n_named[item] > 1 else item
         return replace(self, ids=[names[passage] for passage in self.passages])
 
     def without_copies(self, *columns: Sequence[Hashable]) -> Ranking:

@@ -402,7 +402,7 @@ def test_chunks_of_one_id_have_their_own_places() -> None:
     # span_recall is 4/10: chunks of a document may have its id, and are no copies
     ranking = Ranking(["c1", "c1"], spans=[Span("doc", 500, 600), Span("doc", 5, 9)])
     (line,) = told(ranking, Relevance(spans=[("doc", 0, 10)]), "span_recall@5")
-    assert line.endswith("rank 2 as doc[5:9]")
+    assert line.endswith("rank 2 as c1 (2)")
 
 
 def test_copy_has_no_rank() -> None:
