@@ -108,10 +108,9 @@ class SystemAnswer:
     def _find(self, ranking: Ranking) -> None:
         """Give each passage its rank, and each label its place; copies have no rank."""
         ranks: dict[str, int] = {}  # of labels, or of passages where these are recognised by place
-        passages = ranking.passages
-        costs = dict(zip(reversed(passages), reversed(ranking.tokens or ()), strict=False))
+        costs = dict(zip(reversed(ranking.passages), reversed(ranking.tokens or ()), strict=False))
         n_tokens = 0
-        for item, passage in zip(ranking.ids, passages, strict=True):
+        for item, passage in zip(ranking.ids, ranking.passages, strict=True):
             n_tokens += costs.pop(passage, 0)
             names = labels = self.labels.get(item, ())
             if self.view.by_place or not labels:
