@@ -18,7 +18,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     """part / whole by element, and 0 where the whole is 0."""
-    divisor = np.asarray(whole)
+    divisor: FloatArray = np.asarray(whole)
     if np.count_nonzero(divisor) == divisor.size:
         return np.divide(part, divisor)
     share = np.zeros(np.broadcast(part, divisor).shape)
