@@ -17,6 +17,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from support.command_line import columns_of
 from support.question_llms import ScriptedLLM
 from support.retrievers import ByQuestion, Postprocessor, Scripted, node
+from support.runs import ids_of
 
 from llama_index_rag_metrics import (
     EmbeddingSimilarity,
@@ -65,10 +66,7 @@ def test_queries_are_asked_once_and_stages_all_scored() -> None:
     assert sorted(asked.asked) == ["one", "three", "two"]
     assert len(judge.asked) == 3
     assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
-    rankings = {
-        name: {query: list(ranking.ids) for query, ranking in results.run.items()}
-        for name, results in stages.items()
-    }
+    rankings = {name: ids_of(results.run) for name, results in stages.items()}
     assert rankings == {
         "retriever": {"q1": ["a", "b", "c"], "q2": ["a", "b"], "q3": ["d", "c"]},
         "SimilarityPostprocessor": {"q1": ["a", "b"], "q2": ["a", "b"], "q3": ["d", "c"]},

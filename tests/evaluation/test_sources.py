@@ -24,6 +24,7 @@ from llama_index.core.tools import QueryEngineTool, ToolMetadata
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.workflow import StopEvent
 from support.retrievers import Postprocessor, Scripted, WithoutPrompts, node
+from support.runs import ids_of
 from support.searching_workflows import Searching
 
 from llama_index_rag_metrics import (
@@ -96,12 +97,8 @@ def multi_step() -> MultiStepQueryEngine:
         def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
             return query_bundle
 
-    return MultiStepQueryEngine(
-        engine(),
-        query_transform=Plain(),  # type: ignore[arg-type]
-        num_steps=1,
-        early_stopping=False,
-    )
+    options: Any = {"query_transform": Plain(), "num_steps": 1, "early_stopping": False}
+    return MultiStepQueryEngine(engine(), **options)
 
 
 ENGINES = {
@@ -115,10 +112,7 @@ ENGINES = {
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 def test_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     results = evaluate(make(), DATASET, ["mrr", "precision"])
-    assert {query_id: list(ranking.ids) for query_id, ranking in results.run.items()} == {
-        "q1": ["a", "x"],
-        "q2": ["y", "b"],
-    }
+    assert ids_of(results.run) == {"q1": ["a", "x"], "q2": ["y", "b"]}
     # first hit at 1 and at 2; one of two retrieved is relevant
     assert results.scores.means == {"mrr": 0.75, "precision": 0.5}
     calls = {

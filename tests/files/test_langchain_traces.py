@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.runs import ids_of
 from support.telemetry import file_exporter
 
 from llama_index_rag_metrics import RetrievalDataset, match_run, read_traces, score_rankings
@@ -84,10 +85,7 @@ def test_documents_without_ids_go_by_digests_and_a_note_says_what_to_do(traces: 
 
 def test_key_of_the_metadata_is_an_id(traces: Path) -> None:
     run = read_traces(traces, questions=dataset(), match_on="key")
-    assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
-        "q1": ["rome", "tiber"],
-        "q2": ["mars", "rome", "venus"],
-    }
+    assert ids_of(run) == {"q1": ["rome", "tiber"], "q2": ["mars", "rome", "venus"]}
     assert run.notes == ()
 
 

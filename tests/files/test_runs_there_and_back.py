@@ -238,14 +238,8 @@ def test_sessions_of_any_kind(tmp_path: Path, form: str, made: dict[str, Ranking
 
 
 JUDGED = {"q1": ["a"], "q2": ["b"]}
-THRICE = Run(
-    repeats=[
-        Run({"q1": ["a", "x"], "q2": ["x", "b"]}),
-        Run({"q1": ["x", "a"], "q2": ["b"]}),
-        Run({"q1": ["x"]}),
-    ],
-    name="agent",
-)
+FIRST, SECOND = {"q1": ["a", "x"], "q2": ["x", "b"]}, {"q1": ["x", "a"], "q2": ["b"]}
+THRICE = Run(repeats=[Run(FIRST), Run(SECOND), Run({"q1": ["x"]})], name="agent")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])

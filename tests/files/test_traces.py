@@ -238,8 +238,7 @@ class TestRewrittenSearches:
         agents = [span("root", **AGENT), span("inner", "root", **AGENT)]
         write_lines(path, request(*agents, *self.searches(), inner))
         run = read_traces(path, questions={"q1": "Who found it?", "q2": "When?"})
-        retrieved = {query_id: ranking.ids for query_id, ranking in run.items()}
-        assert retrieved == {"q1": ["x"], "q2": ["z"]}
+        assert ids_of(run) == {"q1": ["x"], "q2": ["z"]}
         assert run.notes == self.LOST
 
     def test_span_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
@@ -294,11 +293,7 @@ class TestQuestions:
             request(retrieval("r3", "z", ["c"], trace="t2", question_id=7, begin=5)),
         )
         run = read_traces(path, question_id="question_id")
-        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
-            "q1": ["a"],
-            "q2": ["b"],
-            "7": ["c"],
-        }
+        assert ids_of(run) == {"q1": ["a"], "q2": ["b"], "7": ["c"]}
 
     def test_question_by_a_key_of_a_json_attribute(self, path: Path) -> None:
         metadata = json.dumps({"question_id": "q1"})

@@ -208,12 +208,9 @@ def test_questions_without_an_answer_are_apart_in_every_run() -> None:
 
 def test_threshold_is_applied_to_every_run() -> None:
     expected = {"q1": ["d1"], "q2": []}
-    run = Run(
-        repeats=[
-            Run({"q1": with_scores(0.9, 0.8), "q2": with_scores(0.7)}),
-            Run({"q1": with_scores(0.9, 0.3), "q2": with_scores(0.2)}),
-        ]
-    )
+    first = Run({"q1": with_scores(0.9, 0.8), "q2": with_scores(0.7)})
+    second = Run({"q1": with_scores(0.9, 0.3), "q2": with_scores(0.2)})
+    run = Run(repeats=[first, second])
     names = ["recall", "abstained"]
     scores = score_rankings(expected, run.at_least(0.5), names)
     # d1 stays in the first run alone; nothing is left of q2 in the second alone

@@ -93,12 +93,8 @@ def assert_equal(folder: Path, qrels: Qrels, run: Nested, level: int) -> None:
     peer = peer_of(qrels, run, level)
     labels = {label for values in peer.values() for label in values}
     names = {label: name for label in labels if (name := name_of(label, level))}
-    scores = score_rankings(
-        read_qrels(folder / "qrels"),
-        read_run(folder / "run"),
-        dict.fromkeys(names.values()),
-        no_relevant="zero",
-    )
+    judged, ranked = read_qrels(folder / "qrels"), read_run(folder / "run")
+    scores = score_rankings(judged, ranked, dict.fromkeys(names.values()), no_relevant="zero")
     assert len(names) > 40
     for label, name in names.items():
         column = scores.by_query(name)

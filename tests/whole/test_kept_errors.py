@@ -79,18 +79,11 @@ def of_a_recorded_retrieval(folder: Path) -> Run:
     return evaluate(ask, DATASET, ["mrr"], journal=folder / "journal.jsonl").run
 
 
+OF_CODE = (of_an_exception, of_a_retriever, of_a_recorded_retrieval)
+
+
 @pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
-@pytest.mark.parametrize(
-    "door",
-    [
-        by_hand,
-        of_a_stored_run,
-        of_a_status,
-        of_an_exception,
-        of_a_retriever,
-        of_a_recorded_retrieval,
-    ],
-)
+@pytest.mark.parametrize("door", [by_hand, of_a_stored_run, of_a_status, *OF_CODE])
 def test_error_of_a_run(door: Callable[[Path], Run], tmp_path: Path) -> None:
     run = door(tmp_path)
     scores = score_rankings(RELEVANT, run, ["mrr"])

@@ -141,13 +141,8 @@ def test_settings_llm_is_looked_up_when_it_is_needed(monkeypatch: pytest.MonkeyP
 
 
 class TestGradesAsRelevance:
-    RUN = Run(
-        {
-            "q1": Ranking(["d1", "d2", "d1"], texts=["a", "a b", "a b c"]),
-            "q2": Ranking(["d3"], texts=["x"]),
-            "q3": Ranking(),
-        }
-    )
+    FIRST = Ranking(["d1", "d2", "d1"], texts=["a", "a b", "a b c"])
+    RUN = Run({"q1": FIRST, "q2": Ranking(["d3"], texts=["x"]), "q3": Ranking()})
     QUERIES = {"q1": "a b c", "q2": "a b", "q3": "c"}
 
     def test_metrics_all_run_without_labels(self) -> None:
