@@ -342,6 +342,9 @@ def _affix(label: str, item: str) -> str:
     for word, place in (("prefix", 0), ("suffix", 2)):
         affixes = dict.fromkeys(parts[place] for parts in ends)
         texts = list(map(shorten, filter(None, affixes)))
+        forms = {re.sub(r"\d+", "", affix) for affix in affixes}
+        if all(affixes) and len(forms) < len(affixes):
+            return ""  # the numbers of two chunks
         if len(affixes) > 1:
             differences.append(f"the {word}{'es' * (len(texts) - 1)} {' and '.join(texts)}")
     return " and ".join(differences)

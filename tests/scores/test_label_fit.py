@@ -164,6 +164,8 @@ def test_chunks_of_documents_have_suffixes_with_numbers() -> None:
     asked = [Asked(f"q{n}", [f"d{n}"], [f"d{n}_{n + 3}", f"d{n}_{n}"]) for n in range(4)]
     (note,) = notes_of(*asked)
     assert note.startswith("Ids that are equal but for the suffix '_0': 4 of 4 labels")
+    chunks = [Asked(f"q{n}", [f"d{n}.md#1"], [f"d{n}.md#0"]) for n in range(4)]
+    assert notes_of(*chunks) == []  # others of the same document
     # other files of the same name are other passages
     others = [Asked(f"q{n}", [f"{n}/index.md"], [f"{n + 1}/index.md"]) for n in range(4)]
     assert notes_of(*others) == []
