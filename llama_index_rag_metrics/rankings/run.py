@@ -168,7 +168,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
             columns[name] = list(chain.from_iterable(per_call))
     if len(answered) != 1:  # scores of several calls don't compare
         columns["scores"] = None
-    latencies = [call.latency for call in calls]
+    latencies = list(map(attrgetter("latency"), calls))
     if calls and None not in latencies:
         columns["latency"] = sum(latencies)
     ranking = Ranking(**columns, calls=tuple(calls))
@@ -250,7 +250,7 @@ class Run(Mapping[str, Ranking]):
     @property
     def every_ranking(self) -> list[Ranking]:
         """All rankings, of every time that a question was asked."""
-        return list(chain.from_iterable(run.values() for run in self.repeats or [self]))
+        return list(chain.from_iterable(map(Run.values, self.repeats or [self])))
 
     @property
     def depth(self) -> int:

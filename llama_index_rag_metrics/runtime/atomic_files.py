@@ -70,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 def _refusal(value: object, path: tuple[object, ...]) -> InvalidInput:
     argument, *keys = path or ("value",)
-    location = str(argument) + "".join(f"[{key!r}]" for key in keys)
+    location = str(argument) + "".join(map("[{!r}]".format, keys))
     remedy = "Make it a text or a number, or leave it out."
     return InvalidInput(location, value, "what JSON can hold", remedy)
 

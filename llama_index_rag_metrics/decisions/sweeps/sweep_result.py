@@ -175,7 +175,7 @@ class Sweep(Reportable):
         fields = {"failed": failed, "errors": join_first(list(reasons), 3)}
         if self._finished:
             return _SOME_FAILED.format(decision=self._decision_of_finished, **fields)
-        if any(point.error for point in self):
+        if any(map(attrgetter("error"), self)):
             return _NOTHING.format(**fields)
         return f"{'. '.join(reasons)}."
 

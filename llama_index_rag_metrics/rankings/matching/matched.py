@@ -160,7 +160,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
     if run.repeats:
         repeats = tuple(match_run(time, dataset, matcher) for time in run.repeats)
-        runs = [matched.run for matched in repeats]
+        runs = list(map(attrgetter("run"), repeats))
         return replace(repeats[0], run=Run(repeats=runs, name=run.name), repeats=repeats)
     name, expected_of = _name(matcher), _expected(dataset, matcher)
     notes = _check_passages(expected_of.values(), matcher)
