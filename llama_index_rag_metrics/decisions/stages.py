@@ -316,8 +316,6 @@ evaluate_stages = synchronous(aevaluate_stages)
 
 
 class _StageAsk:
-    """Asks every question once, and keeps what was there after each stage."""
-
     def __init__(
         self, evaluation: Evaluation, postprocessors: Mapping[str, BaseNodePostprocessor]
     ) -> None:

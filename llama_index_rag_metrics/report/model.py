@@ -55,6 +55,7 @@ class Table:
     label_head: str = "system"  # the heading of the column of labels
     is_detail: bool = False  # whether a page folds it
     text: str = ""  # how to read it
+    n_core: int = 0  # columns of values that a narrow screen shows unasked; 0 for all
 
     def is_text(self, column: int) -> bool:
         """Whether a column has words alone, which are set to the left."""

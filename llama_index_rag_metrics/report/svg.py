@@ -26,6 +26,7 @@ _CHARACTER, _LINE, _ROW = 7.4, 15, 20  # pixels
 _PLOT_HEIGHT, _SCATTER_HEIGHT, _BELOW = 260, 170, 40
 _NAME_CHARACTERS, _TITLE_CHARACTERS = 20, 46
 _TICKS, _MOST_LINES = 5, 10
+_NEAR = 0.05  # of the width
 _QUIET = {"fill_opacity": ".75"}
 _RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
@@ -192,20 +193,24 @@ def _spread(places: Sequence[float], gap: float, end: float) -> list[float]:
 
 
 def _marks(figure: Figure) -> _Plot:
-    """Points of two numbers, with the labels of each place towards the middle."""
+    """Points of two numbers; labels stand towards the middle, those of near points as one."""
     plot = _Plot(figure, _SCATTER_HEIGHT)
     x, y = _axes(plot)
-    labels: dict[tuple[float, float | str], list[str]] = {}
+    labels: dict[tuple[float, float], list[str]] = {}
     for series in figure.series:
         for mark in series.marks:
-            plot.symbol(x.across(mark.x), plot.down(y, mark.y), series, mark)
-            labels.setdefault((mark.x, mark.y), []).append(mark.label)
+            place = x.share(mark.x), plot.down(y, mark.y)
+            plot.symbol(x.across(mark.x), place[1], series, mark)
+            for across, down in labels:
+                if abs(across - place[0]) < _NEAR and abs(down - place[1]) < _LINE:
+                    place = across, down
+            labels.setdefault(place, []).append(mark.label)
     for (across, down), texts in labels.items():
         side = {"x": "8", "text_anchor": "start"}
-        if x.share(across) > 0.5:
+        if across > 0.5:
             side = {"x": "-8", "text_anchor": "end"}
         label = escape_html(_cut(one_line(", ".join(texts)), _TITLE_CHARACTERS))
-        plot.place(x.across(across), plot.down(y, down), element("text", label, y="-5", **side))
+        plot.place(f"{_pixels(100 * across)}%", down, element("text", label, y="-5", **side))
     return plot
 
 

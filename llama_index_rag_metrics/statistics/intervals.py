@@ -116,7 +116,6 @@ def reason_no_interval(units: Units, position: int) -> str:
 
 
 def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the lowest and the highest score; without a limit, of those seen and 0."""
     missing = np.isnan(columns)
     lowest = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
     highest = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)

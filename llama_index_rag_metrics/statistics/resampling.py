@@ -42,12 +42,10 @@ class Units:
 
     @property
     def n(self) -> FloatArray:
-        """(columns,) how many values there are."""
         return np.asarray(self.sizes.sum(axis=0), np.float64)
 
     @property
     def n_units(self) -> IntArray:
-        """(columns,) how many units have a value."""
         return np.asarray(np.count_nonzero(self.sizes, axis=0), np.int64)
 
     @property
@@ -68,7 +66,6 @@ class Units:
 
     @property
     def means(self) -> FloatArray:
-        """(columns,) the mean over queries."""
         return ratio(self.sums.sum(axis=0), self.n)
 
     @property

@@ -125,8 +125,8 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert swept.recommended is None
     assert swept.within == []
     assert swept.decision == (
-        "Keep share=9, top_k=1: it has the best mean on recall@3, and scores the same as share=9, "
-        "top_k=3 on all 60 questions."
+        "Keep share=9, top_k=1: it scores the same as share=9, top_k=3 on all 60 questions; all "
+        "others are worse on recall@3 (95 % confidence)."
     )
     others = made_sweep({"a": ([1.0, 0.0] * 30, 9, 0.1), "b": ([1.0] * 31 + [0.0] * 29, 9, 0.1)})
     assert others.decision.startswith(
@@ -141,7 +141,7 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     )
     verdicts = [found.report().decision[0] for found in (swept, shuffled)]
     badges = [(verdict.tone, verdict.label) for verdict in verdicts]
-    assert badges == [("normal", "same scores"), ("open", "can't tell")]
+    assert badges == [("best", "best"), ("normal", "can't tell")]
     # tokens that are the same are no trade-off
     assert [found.report().figures["tradeoff"]() for found in (others, shuffled)] == [None, None]
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
@@ -220,7 +220,7 @@ def test_metric_without_a_scale_recommends_only_the_best() -> None:
     # dcg has no upper limit, so that nothing says how much of it is little
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
     assert swept.tolerance == 0
-    assert swept.decision.startswith("Keep share=9, top_k=1: it has the best mean on dcg@3")
+    assert swept.decision.startswith("Keep share=9, top_k=1: it scores the same as share=9,")
     wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
 
@@ -232,11 +232,11 @@ def test_trade_off_names_what_is_recommended() -> None:
     (points,) = figure.series
     assert [mark.x for mark in points.marks] == [10, 30, 10, 30]
     assert [mark.y for mark in points.marks] == [point.mean("recall@3") for point in swept.ranked]
-    assert [mark.label for mark in points.marks] == ["1 (share=9, top_k=1)", "2", "3", "4"]
+    assert [mark.label for mark in points.marks] == ["1 ✓", "2", "3", "4"]
     # or else the best
     unsure = sweep(Builder(), GRID, DATASET, ["recall@3"]).report().figures["tradeoff"]()
     assert unsure is not None
-    assert unsure.series[0].marks[0].label == "1 (share=9, top_k=1)"
+    assert unsure.series[0].marks[0].label == "1 ✓"
 
 
 def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:
@@ -392,7 +392,10 @@ def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
         "questions."
     )
     other = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": ([0.9] * 20, 1, 0.1)})
-    assert other.decision == swept.decision
+    assert other.decision == (
+        "Keep name=b: it scores the same as name=a on all 20 questions; all others are worse on "
+        "ndcg (95 % confidence)."
+    )
     close = [1.0] * 19 + [0.9]
     near = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": (close, 1, 0.1)})
     hasty = made_sweep({"a": (scores, 10, 0.1), "b": (scores, 10, 0.09)})

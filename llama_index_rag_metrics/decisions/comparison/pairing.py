@@ -45,7 +45,6 @@ class Paired:
         return column[:, self.systems.index(system)]
 
     def is_scored(self, metric: str) -> BoolArray:
-        """Return (queries,) whether all systems have a score."""
         is_scored: BoolArray = np.all(~np.isnan(self.columns[metric]), axis=1)
         return is_scored
 
@@ -66,7 +65,6 @@ class Paired:
         return Contest(scores, highest - lowest, worst, clusters)
 
     def units(self, keys: Iterable[Key]) -> Units:
-        """Return the differences of these keys, a column each."""
         differences = np.stack(list(starmap(self.values, keys)), axis=1)
         return Units.of(differences, self.clusters)
 
@@ -112,7 +110,6 @@ class Paired:
 
 
 def scores_of(results: Results, argument: str = "results") -> Scores:
-    """Return the scores of an evaluation's results, or the scores themselves."""
     if isinstance(results, Scores):
         return results
     if isinstance(results, EvaluationResults):

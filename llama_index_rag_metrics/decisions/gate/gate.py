@@ -125,10 +125,8 @@ def check_rules(
 ) -> GateReport:
     """Check results against rules.
 
-    A rule with a confidence passes where even the worse one-sided bound is within the limit, fails
-    where even the better one is beyond it, and is inconclusive in between; all rules together fail
-    an unchanged system in at most 1 - confidence of the cases. A rule fails where fewer than 95 %
-    of the questions have a value.
+    All rules together fail an unchanged system in at most 1 - confidence of the cases. A rule fails
+    where fewer than 95 % of the questions have a value.
 
     Args:
         rules: one or several, such as "ndcg@10 >= baseline - 0.02"; see `Rule`.

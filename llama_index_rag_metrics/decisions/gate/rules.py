@@ -66,7 +66,6 @@ class Rule:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether less of the metric is better."""
         return self.sign == "<="
 
     @property
@@ -104,7 +103,6 @@ class Rule:
 
 
 def parse_rules(rules: str | Iterable[str]) -> list[Rule]:
-    """Rules from their lines; each once, in the order given."""
     lines = [rules] if isinstance(rules, str) else list(rules)
     if not lines:
         raise InvalidInput("rules", lines, "at least one rule, or a baseline", EXAMPLES)

@@ -74,14 +74,12 @@ class Verdict(Sentence):
     Attributes:
         value: the mean now, over the questions compared, or the count.
         n: how many questions have a value, on both sides, of the `expected` ones.
-        baseline, difference: the mean of before over the same questions, and now minus before.
         identical: whether all rankings are those of the baseline, so that no bound is needed.
         lower, upper: one-sided bounds of the difference, or without a baseline of the mean; None
             where they aren't used. The one that lets a rule pass has the rule's confidence, the one
             that lets it fail that of `together` rules.
         needed, decidable: how many questions like these would pass an unchanged system 80 % of the
             time, and the smallest tolerance with which these questions would.
-        paired: the scores now, after those of the baseline where there is one; of a count none.
     """
 
     rule: Rule
@@ -277,7 +275,6 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
 
 
 def _with_outlook(verdict: Verdict, units: Units) -> Verdict:
-    """Return an open verdict with what would decide it: questions, or a larger tolerance."""
     rule, n = verdict.rule, float(units.n[0])
     aim = to_be_kept(rule.confidence or 0.0)
     widest = verdict.paired.widest([(_NOW, verdict.metric, _BEFORE)])

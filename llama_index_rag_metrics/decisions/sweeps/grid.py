@@ -104,7 +104,6 @@ def configurations_of(grid: Grid) -> dict[str, Configuration]:
 
 
 def _column(parameter: str, values: Any) -> list[tuple[Any, Any]]:
-    """Return what `build` gets for each value of a parameter, and what is shown of it."""
     column = []
     if isinstance(values, Mapping):
         for name, content in values.items():

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from operator import attrgetter
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model, numbers
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed
@@ -22,33 +24,38 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.differences import Contest, Shortfalls
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
+from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
+from llama_index_rag_metrics.stories.label_view import LabelView
 
 from .grid import Configuration
 
 # each cost's heading, how it is written, and the least share of it that counts as saved: a p95
 # differs much from run to run
 _COSTS: Mapping[str, tuple[str, model.Form, float]] = {
-    "tokens": ("tokens a question", "count", 0.05),
+    "tokens": ("tokens {depth}", "count", 0.05),
     "p95": ("latency p95", "seconds", 0.5),
 }
-# the badge of each outcome, and its colour; of others: can't tell
+# the badge of each outcome, and its colour; of those not here: can't tell
 _BADGES: Mapping[str, tuple[str, model.Tone]] = {
     "failed": ("No decision", "alarm"),
     "winner": ("best", "best"),
     "take": ("good enough", "best"),
     "cheaper": ("good enough", "best"),
     "tied": ("same scores", "normal"),
+    "tied, ahead": ("best", "best"),
 }
+_WORSE = "at most worse by"
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
     "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
 )
 _TIED = (
     "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
-    "{questions}."
+    "{questions}{breaker}."
 )
+_BREAKER = "; {system} has a better mean on {metric}"
 _DECISIONS = {
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
     "nothing in common": (
@@ -64,6 +71,10 @@ _DECISIONS = {
         "{bound} worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
     "tied": _TIED,
+    "tied, ahead": (
+        "Keep {best}: it scores the same as {ties} on all {questions}{breaker}; all others are "
+        "worse on {metric} ({confidence} confidence)."
+    ),
     "tied, others are near": f"{_TIED} Another one may be better: {{needed}} would tell.",
     "too few": (
         "Not enough questions to choose one of {n} configurations on {metric}: {until}keep {best}."
@@ -74,6 +85,7 @@ _HOW = (
     "configuration's; all bounds hold at once with {confidence} confidence. Tokens are of the "
     "passages that {metric} reads."
 )
+_TWINS = " What scores the same is a rival, too: it may differ on other questions."
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
@@ -81,10 +93,7 @@ _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configurat
 class Sweep(Reportable):
     """What `sweep` found: its configurations, which `sweep["top_k=5"]` finds by their names.
 
-    Attributes:
-        configurations: in the order of the grid.
-        metric_names: all metrics, of which the first decides.
-        confidence, tolerance: as of `sweep`.
+    The configurations are in the order of the grid; of the metrics the first decides.
     """
 
     configurations: Sequence[Configuration]
@@ -186,7 +195,7 @@ class Sweep(Reportable):
         n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
         about = results_report.about(systems)
         outcome = "failed" if self.failed else self._outcome
-        badge, tone = _BADGES.get(outcome, ("can't tell", "open"))
+        badge, tone = _BADGES.get(outcome, ("can't tell", "normal"))
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
@@ -221,7 +230,6 @@ class Sweep(Reportable):
 
     @cached_property
     def _contest(self) -> Contest:
-        """The scores of the configurations that were evaluated, of questions where all have one."""
         return self._paired.contest(self.primary) if self._finished else Contest(np.empty((0, 1)))
 
     @property
@@ -251,7 +259,6 @@ class Sweep(Reportable):
 
     @property
     def _leader(self) -> Configuration | None:
-        """The configuration that is shown to beat all others that were evaluated."""
         return self.ranked[0] if self._is_ahead and len(self._tied) == 1 else None
 
     @cached_property
@@ -273,8 +280,9 @@ class Sweep(Reportable):
             return "take"
         if n_tied == 1:
             return "too few"
-        is_last = self._is_ahead or n_tied == len(self._finished)
-        return "tied" if is_last else "tied, others are near"
+        if n_tied == len(self._finished):
+            return "tied"
+        return "tied, ahead" if self._is_ahead else "tied, others are near"
 
     @property
     def _decision_of_finished(self) -> str:
@@ -292,9 +300,18 @@ class Sweep(Reportable):
             confidence=numbers.percent(self.confidence),
             questions=numbers.questions(len(self._scores)),
             ties=listed([point.name for point in self._tied[1:]]),
+            breaker=self._breaker(),
             until=until,
             needed=needed,
         )
+
+    def _breaker(self) -> str:
+        """What one that scores the same does better on another metric."""
+        for twin, metric in product(self._tied[1:], self.metric_names[1:]):
+            gain = (twin.mean(metric) or 0.0) - (self._tied[0].mean(metric) or 0.0)
+            if (-gain if lower_is_better(metric) else gain) > NOISE:
+                return _BREAKER.format(system=twin.name, metric=metric)
+        return ""
 
     def _notes(self) -> Iterator[str]:
         for point in self.failed:
@@ -310,15 +327,26 @@ class Sweep(Reportable):
         rows, cells = [], dict[str, model.Cell]()
         for rank, configuration in enumerate(self.ranked, 1):
             cells = self._cells(configuration)
-            rows.append(model.Row(str(rank), list(cells.values())))
+            rows.append(model.Row(self._label(rank, configuration), list(cells.values())))
         text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
-        title = f"Configurations on {self.primary}"
-        return model.Table(title, list(cells), rows, "rank", text=text)
+        if self._finished and len(self._tied) > 1:
+            text += _TWINS
+        title, n_core = f"Configurations on {self.primary}", len(self.configurations[0].shown) + 2
+        return model.Table(title, list(cells), rows, "rank", text=text, n_core=n_core)
+
+    def _label(self, rank: int, configuration: Configuration) -> str:
+        is_chosen = configuration is (self.recommended or self.ranked[0])
+        return f"{rank} ✓" if is_chosen else str(rank)
+
+    def _heading(self, cost: str) -> str:
+        k = LabelView.of(self.primary).k
+        return _COSTS[cost][0].format(depth=f"in first {k}" if k else "a question")
 
     def _cells(self, configuration: Configuration) -> dict[str, model.Cell]:
         tone: model.Tone = "best" if configuration is self.recommended else "normal"
         parameters = configuration.shown.items()
         cells = {name: model.Cell(str(value), tone=tone) for name, value in parameters}
+        cells |= {self.primary: self._bound(configuration), _WORSE: self._bound(configuration)}
         for metric in self.metric_names:
             mean = model.Cell.of(configuration.mean(metric), "score")
             digits = self._digits if metric == self.primary else 0
@@ -326,10 +354,9 @@ class Sweep(Reportable):
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]
         cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
-        cells["at most worse by"] = self._bound(configuration)
         for cost in self._costs:
-            heading, form, _ = _COSTS[cost]
-            cells[heading] = model.Cell.of(getattr(configuration, cost), form)
+            amount = model.Cell.of(getattr(configuration, cost), _COSTS[cost][1])
+            cells[self._heading(cost)] = amount
         return cells
 
     @cached_property
@@ -362,18 +389,16 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> model.Figure | None:
-        """Each configuration by tokens and quality, if tokens differ; with ranks, and one name."""
+        """Each configuration by tokens and quality, if tokens differ; with their ranks."""
         marks, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 amounts.append(point.tokens)
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = str(rank)
-                if point is (self.recommended or self.ranked[0]):
-                    label += f" ({point.name})"
+                label = self._label(rank, point)
                 marks.append(model.Mark(point.tokens, mean, title, label=label))
         if max(amounts) * (1 - saving) <= min(amounts[1:], default=0.0):
             return None
         series = [model.Series("configurations", 0, marks)]
-        return model.Figure("marks", "tokens a question", self.primary, series)
+        return model.Figure("marks", self._heading("tokens"), self.primary, series)

@@ -63,19 +63,17 @@ async def asweep(
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
-            query engine or a callable from query text to ids; it may be asynchronous.
+            query engine or a callable; it may be asynchronous.
         grid: parameter to its values, of which every combination is evaluated. Values are texts,
             numbers, True, False or None; objects have names: {"embed": {"small": model, ...}}.
             Secrets are refused: `build` reads them. A `min_score` is that of `evaluate`.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit
-            every configuration: ids of chunks change with the size, spans and texts don't.
-        metrics: names or metrics. The first one decides.
+        dataset, metrics: as of `evaluate`; the first metric decides. Labels have to fit every
+            configuration: ids of chunks change with the size, spans and texts don't.
         confidence: 1 - this is how often, at most, a winner is named though there is none.
         tolerance: how much worse than the best one, on the first metric, a recommended
             configuration may be, in the metric's unit; None is 0.02 for metrics from 0 to 1, and 0
             for others: then only what is shown to be the best is recommended.
-        journal: a folder with a journal for each configuration, named by its values. A second call
-            goes on where the first ended, and builds only what it still has to ask.
+        journal: a folder with a journal for each configuration: a second call asks what is missing.
         cache: of what is paid, for all configurations; None is a file beside the journal's folder.
         options: those of `evaluate`, such as `matcher`, `workers` and `tokenizer`.
 

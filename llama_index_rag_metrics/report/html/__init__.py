@@ -125,7 +125,10 @@ def _figure(figure: model.Figure | None, caption: str) -> str:
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
-    sides = ["l" * table.is_text(column) for column in range(len(table.head))]
+    sides, switch = ["l" * table.is_text(column) for column in range(len(table.head))], ""
+    if table.n_core:
+        sides[table.n_core :] = [f"{side} more" for side in sides[table.n_core :]]
+        switch = "<details class=more><summary>All columns</summary></details>"
     heads = "".join(map(_heading, (table.label_head, *table.head), ("l", *sides)))
     rows = ""
     for row in table.rows:
@@ -144,19 +147,19 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             rows += f'<td data-head="{escape_html(head)}"{_around(look, _CLASS)}>{text}'
     label, look = escape_html(table.title or "Numbers"), "wide"
     longest_label = max(map(len, map(attrgetter("label"), table.rows)))
-    if len(table.head) > _MOST_COLUMNS or longest_label > _LONGEST_LABEL:
+    if not switch and (len(table.head) > _MOST_COLUMNS or longest_label > _LONGEST_LABEL):
         look = "wide stacks"  # on a narrow screen
     if any(cell.form == "tally" for row in table.rows for cell in row.cells[4:]):
         look = "wide pairs"
     return (
-        f'<div class="{look}" tabindex=0 role=group aria-label="Table: {label}"><table>'
+        f'{switch}<div class="{look}" tabindex=0 role=group aria-label="Table: {label}"><table>'
         f"<thead><tr>{heads}<tbody>{rows}</table></div>"
     )
 
 
 def _heading(name: str, side: str) -> str:
     tag = "th scope=col" if name else "td"
-    return f"<{tag}{_around(side, _CLASS)}>{escape_html(name)}"
+    return f"<{tag}{_around(side.strip(), _CLASS)}>{escape_html(name)}"
 
 
 def _cell_text(cell: model.Cell) -> str:
