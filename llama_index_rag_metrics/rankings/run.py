@@ -106,9 +106,8 @@ class Ranking:
     def passages(self) -> Sequence[Hashable]:
         """What tells the items apart: chunks of a document may have its id, and are no copies."""
         columns: list[Iterable[Hashable]] = [self.ids]
-        for column in (self.spans, self.texts):
-            if column is not None and len(set(self.ids)) < len(self.ids):
-                columns.append(map(str, column))
+        if len(set(self.ids)) < len(self.ids):
+            columns += (map(str, column) for column in (self.spans, self.texts) if column)
         return list(zip(*columns, strict=True))
 
     def told_apart(self) -> Ranking:

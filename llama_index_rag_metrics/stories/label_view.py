@@ -128,9 +128,11 @@ class System(NamedTuple):
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
         view = LabelView.of(metric)
-        if view.by_place or view.of_texts or self.judged_by(metric).matcher != BY_ID:
-            return ""
-        return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
+        if self.judged_by(metric).matcher == BY_ID and not (view.by_place or view.of_texts):
+            for note in self.scores.notes:
+                if note.startswith(NOT_VALID):
+                    return note
+        return ""
 
     def mean(self, metric: str) -> float | None:
         """The mean of a metric; None where nothing was measured, or not validly."""

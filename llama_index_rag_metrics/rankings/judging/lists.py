@@ -46,10 +46,10 @@ def judge(
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
         # chunks of a document may have its id
-        chunks = [item.told_apart() if isinstance(item, Ranking) else item for item in rankings]
-        spans = JudgedSpans.of(relevance, chunks, query_ids)
+        apart = [item.told_apart() if isinstance(item, Ranking) else item for item in rankings]
+        spans = JudgedSpans.of(relevance, apart, query_ids)
         if TOKENS in needs:
-            spans = replace(spans, tokens=token_counts(chunks, tokenizer, query_ids))
+            spans = replace(spans, tokens=token_counts(apart, tokenizer, query_ids))
         judged = replace(judged, spans=spans)
     return judged
 
