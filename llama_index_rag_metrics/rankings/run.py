@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -102,26 +101,6 @@ class Ranking:
             raise InvalidInput(argument, self.scores, expected, _UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
 
-    @property
-    def passages(self) -> Sequence[Hashable]:
-        """What tells the items apart: chunks of a document may have its id, and are no copies."""
-        columns: list[Iterable[Hashable]] = [self.ids]
-        if len(set(self.ids)) < len(self.ids):
-            columns += (map(str, column) for column in (self.spans, self.texts) if column)
-        return list(zip(*columns, strict=True))
-
-    def told_apart(self) -> Ranking:
-        """The ranking in which further passages of one id have a number behind it."""
-        if len(set(self.ids)) == len(self.ids):
-            return self
-        names: dict[Hashable, str] = {}
-        n_named = Counter[str]()
-        for item, passage in zip(self.ids, self.passages, strict=True):
-            if passage not in names:
-                n_named[item] += 1
-                names[passage] = f"{item} ({n_named[item]})" if n_named[item] > 1 else item
-        return replace(self, ids=[names[passage] for passage in self.passages])
-
     def without_copies(self, *columns: Sequence[Hashable]) -> Ranking:
         """The ranking of the items that differ from all above in id, or in one of the columns."""
         items = list(zip(self.ids, *columns, strict=True))
@@ -170,8 +149,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     latencies = list(map(attrgetter("latency"), calls))
     if calls and None not in latencies:
         columns["latency"] = sum(latencies)
-    ranking = Ranking(**columns, calls=tuple(calls))
-    return ranking.without_copies(ranking.passages)
+    return Ranking(**columns, calls=tuple(calls)).without_copies()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +256,7 @@ class Run(Mapping[str, Ranking]):
             if ranking.error is None:
                 if ranking.tokens is None:
                     return None
-                spent.append(sum(first_of_each(ranking.passages, ranking.tokens)))
+                spent.append(sum(first_of_each(ranking.ids, ranking.tokens)))
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
@@ -388,23 +366,3 @@ def ranked_ids(ranking: Any, argument: str = "retrieved_ids") -> list[str]:
         remedy = "Write one id as ['id']; read_run() orders {question id: {id: score}}."
         raise InvalidInput(argument, ranking, "a list of ids, best first", remedy)
     return list(ranking)
-
-
-def costs_of(
-    stands_for: Sequence[Sequence[str]], passages: Sequence[Hashable], tokens: Sequence[int]
-) -> list[int]:
-    """The cost of each item of the flattened ranking, so that a budget counts whole chunks."""
-    costs: list[int] = []
-    credited: set[str] = set()
-    cost_of = dict(zip(reversed(passages), reversed(tokens), strict=True))
-    due = 0
-    for stand_in, passage in zip(stands_for, passages, strict=True):
-        due += cost_of.pop(passage, 0)  # a copy costs nothing
-        for name in stand_in:
-            if name in credited:
-                costs.append(0)
-                continue
-            credited.add(name)
-            costs.append(due)
-            due = 0
-    return costs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from llama_index_rag_metrics.metrics.gains import NDCG
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import as_relevance
-from llama_index_rag_metrics.rankings.run import slope
+from llama_index_rag_metrics.rankings.run import Ranking, slope
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.containers import IntArray, present
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -47,6 +47,11 @@ _RISING = (
     "counts, not the scores"
 )
 _EQUAL = "all scores are equal in {n:,} of {rankings:,} rankings, and say nothing about the order"
+
+_CHUNKS = (
+    "{n:,} of {rankings:,} rankings have several passages under one id, as chunks have that of "
+    "their document: the first alone counts, also its {needs}"
+)
 
 
 def label_notes(
@@ -174,3 +179,15 @@ def order_notes(rankings: Iterable[object], *, are_stored: bool) -> Iterator[str
         yield _RISING.format(n=n_rising, rankings=n_scored)
     if are_stored and 2 * n_equal > n_scored:
         yield _EQUAL.format(n=n_equal, rankings=n_scored)
+
+
+def chunk_notes(rankings: Collection[object], needs: Collection[str]) -> Iterator[str]:
+    """Yield how often passages share an id, where metrics read their tokens or places."""
+    n = 0
+    for ranking in rankings:
+        if needs and isinstance(ranking, Ranking):
+            names = ranking.ids
+            passages = zip(names, ranking.texts or names, ranking.spans or names, strict=True)
+            n += len(set(map(str, passages))) > len(set(names))
+    if n:
+        yield _CHUNKS.format(n=n, rankings=len(rankings), needs=" and ".join(sorted(needs)))

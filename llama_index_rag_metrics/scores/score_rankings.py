@@ -38,7 +38,14 @@ from .batches import (
 )
 from .counts import Reason
 from .label_fit import NO_STOCK, Asked, Stock
-from .notes import graders_of_labels, label_notes, order_notes, other_notes, questions_apart
+from .notes import (
+    chunk_notes,
+    graders_of_labels,
+    label_notes,
+    order_notes,
+    other_notes,
+    questions_apart,
+)
 from .retrieval import Retrieval
 from .scores import Scores
 
@@ -182,6 +189,7 @@ def score_with(
     run = retrieved if isinstance(retrieved, Run) else Run()
     order_remarks = list(order_notes(rankings, are_stored=options.checks_ids))
     label_remarks = [*graders_of_labels(relevance), *run.label_notes]
+    label_remarks += chunk_notes(rankings, needs)
     if options.checks_ids:
         mismatch = questions_apart(expected, retrieved)
         label_remarks += label_notes(batch, metrics, asked_at, mismatch, stock) + order_remarks

@@ -128,11 +128,9 @@ class System(NamedTuple):
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
         view = LabelView.of(metric)
-        if self.judged_by(metric).matcher == BY_ID and not (view.by_place or view.of_texts):
-            for note in self.scores.notes:
-                if note.startswith(NOT_VALID):
-                    return note
-        return ""
+        if view.by_place or view.of_texts or self.judged_by(metric).matcher != BY_ID:
+            return ""
+        return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
 
     def mean(self, metric: str) -> float | None:
         """The mean of a metric; None where nothing was measured, or not validly."""

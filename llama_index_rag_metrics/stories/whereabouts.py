@@ -67,8 +67,6 @@ class SystemAnswer:
     def __init__(self, system: System, query_id: str, metric: str, view: LabelView) -> None:
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         self.system, self.view, self.ranking = system, view, ranking
-        if ranking is not None and (view.by_place or matched.matcher != BY_ID):
-            self.ranking = ranking = ranking.told_apart()
         self.judged = matched.relevance.get(query_id) or Relevance()
         spans = self.judged.spans or {}
         # what the metric wants by this system's labels
@@ -108,10 +106,10 @@ class SystemAnswer:
     def _find(self, ranking: Ranking) -> None:
         """Give each passage its rank, and each label its place; copies have no rank."""
         ranks: dict[str, int] = {}  # of labels, or of passages where these are recognised by place
-        costs = dict(zip(reversed(ranking.passages), reversed(ranking.tokens or ()), strict=False))
+        costs = dict(zip(reversed(ranking.ids), reversed(ranking.tokens or ()), strict=False))
         n_tokens = 0
-        for item, passage in zip(ranking.ids, ranking.passages, strict=True):
-            n_tokens += costs.pop(passage, 0)
+        for item in ranking.ids:
+            n_tokens += costs.pop(item, 0)
             names = labels = self.labels.get(item, ())
             if self.view.by_place or not labels:
                 names = [item]

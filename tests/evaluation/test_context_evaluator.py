@@ -13,26 +13,11 @@ from llama_index.core.node_parser import (
     TokenTextSplitter,
     get_leaf_nodes,
 )
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    MetadataMode,
-    NodeRelationship,
-    NodeWithScore,
-    RelatedNodeInfo,
-    TextNode,
-)
+from llama_index.core.schema import BaseNode, Document, MetadataMode, NodeWithScore, TextNode
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    RetrieverEvaluator,
-    compare,
-    evaluate,
-    metric,
-    sweep,
-)
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, compare, evaluate, metric
+from llama_index_rag_metrics.rankings.matching.matched import costs_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import costs_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 
@@ -124,27 +109,6 @@ def test_matcher_spends_the_budget_on_whole_chunks() -> None:
     names = ["recall@2tokens", "recall@3tokens", "recall@7tokens", "recall@8tokens"]
     results = evaluate(lambda query: chunks, dataset, names, matcher="text", tokenizer=Words())
     assert list(results.scores.means.values()) == pytest.approx([0, 2 / 3, 2 / 3, 1])
-
-
-def test_chunks_that_share_the_id_of_their_document_cost_and_cover_each_its_own() -> None:
-    """Two chunks of a, the second one again, and the wanted b: 2 tokens and 10 characters each.
-
-    4 tokens hold both of a, and 5 of the 10 wanted characters; b comes with 6. Not the copy.
-    """
-    chunks = []
-    for item, start in (("a", 0), ("a", 10), ("a", 10), ("b", 0)):
-        chunk = TextNode(text=f"{item} {start}", start_char_idx=start, end_char_idx=start + 10)
-        chunk.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=item)
-        chunks.append(NodeWithScore(node=chunk))
-    labels = Relevance({"b": 1}, spans={"b": ("a", 15, 25)})
-    names = ["recall@4tokens", "recall@6tokens", "recall@2", "span_recall@2", "span_recall@4tokens"]
-    options: dict[str, Any] = {"match_on": "ref_doc_id", "tokenizer": str.split}
-    dataset = RetrievalDataset({"q": "?"}, {"q": labels})
-    results = evaluate(lambda query: chunks, dataset, names, **options)
-    assert list(results.scores.means.values()) == [0, 1, 1, 0.5, 0.5]
-    assert results.run.mean_tokens == 6
-    swept = sweep(lambda: lambda query: chunks, {}, dataset, names[2:3], **options)
-    assert [point.tokens for point in swept] == [6]
 
 
 @given(

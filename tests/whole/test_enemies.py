@@ -238,13 +238,15 @@ MOONS = [
 ]
 
 
-def test_matcher_gives_each_chunk_of_a_document_its_own_rank() -> None:
-    labels = {"q0": ["Enceladus has jets of water."]}
-    dataset = RetrievalDataset(QUERIES, expected_texts=labels)
-    options: dict[str, Any] = {"matcher": "text", "match_on": "ref_doc_id"}
-    results = evaluate(lambda query: MOONS, dataset, ["recall@2", "mrr"], **options)
-    assert results.scores.means == {"recall@2": 0, "mrr": 1 / 3}  # behind both of a
-    assert "the relevant passage is below the cutoff" in str(results)
+def test_chunks_under_the_id_of_their_document_are_said_where_their_tokens_count() -> None:
+    dataset, by_document = RetrievalDataset({"q": "?"}, {"q": ["b"]}), {"match_on": "ref_doc_id"}
+    results = evaluate(lambda query: MOONS, dataset, ["mrr", "recall@9tokens"], **by_document)
+    assert results.scores.means == {"mrr": 0.5, "recall@9tokens": 0}
+    (note,) = results.scores.label_notes
+    assert note.startswith("1 of 1 rankings have several passages under one id")
+    for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@9tokens")):  # or copies
+        others = evaluate(lambda query, chunks=chunks: chunks, dataset, [name], **by_document)
+        assert others.scores.notes == ()
 
 
 def test_only_metrics_that_compare_ids_are_not_valid_where_ids_do_not_fit() -> None:

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
-from llama_index_rag_metrics.rankings.run import costs_of, first_of_each
+from llama_index_rag_metrics.rankings.run import first_of_each
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.journal import read_journal
@@ -187,10 +187,7 @@ def _mean_tokens(results: EvaluationResults, metric: BaseRetrievalMetric) -> flo
             continue
         if ranking.tokens is None:
             return None
-        ids, costs = ranking.passages, ranking.tokens
-        if n_items is not None and getattr(metric, "recognises", False):
-            ids, costs = ranking.ids, costs_of([[item] for item in ranking.ids], ids, costs)
-        spent = np.cumsum(list(first_of_each(ids, costs)))
+        spent = np.cumsum(list(first_of_each(ranking.ids, ranking.tokens)))
         if isinstance(depth, TokenBudget):
             spent = spent[spent <= depth.tokens]
         amounts.append(max(spent[:n_items], default=0))

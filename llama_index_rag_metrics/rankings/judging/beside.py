@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, Run, costs_of, first_of_each
+from llama_index_rag_metrics.rankings.run import Ranking, Run, first_of_each
 from llama_index_rag_metrics.rankings.span import read_span
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -89,7 +89,7 @@ def token_counts(
     tokenizer: Tokenizer | TokenCounter | None = None,
     query_ids: Sequence[str] | None = None,
 ) -> IntArray:
-    """(retrieved,) what each distinct item costs in tokens, with chunks above that repeat an id."""
+    """(retrieved,) the length in tokens of every distinct item; texts are counted where need be."""
     counter: TokenCounter | None = None
     counts: list[int] = []
     for query, ranking in enumerate(rankings):
@@ -103,12 +103,10 @@ def token_counts(
         if tokens is None:
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise _lacking("tokens or the texts", remedy, query, query_ids, ids)
-        for count in tokens:
-            if not isinstance(count, Integral) or count < 0:
-                raise InvalidInput("tokens", count, "whole numbers from 0 on")
-        if isinstance(ranking, Ranking) and len(set(ids)) < len(ids):
-            tokens = costs_of([[item] for item in ids], ranking.passages, tokens)
         counts.extend(first_of_each(ids, tokens))
+    for count in counts:
+        if not isinstance(count, Integral) or count < 0:
+            raise InvalidInput("tokens", count, "whole numbers from 0 on")
     return np.array(counts, np.int64)
 
 
@@ -129,8 +127,6 @@ class JudgedSpans:
     end: IntArray  # (spans,) the character after the last
     rank: IntArray  # (spans,) the rank of a retrieved item; 0 for expected passages
     grade: FloatArray  # (spans,) the grade of an expected passage; 0 for retrieved items
-    depth: IntArray  # (queries,) how many passages were retrieved, also where they share an id
-    tokens: IntArray | None = None  # (retrieved,) of each of these, or None if not asked for
 
     @classmethod
     def of(
@@ -141,7 +137,6 @@ class JudgedSpans:
     ) -> JudgedSpans:
         rows: list[tuple[float, ...]] = []  # query, start, end, rank, grade, document
         documents: dict[tuple[int, str], int] = {}
-        depth: list[int] = []
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):
             ids, retrieved = ids_of(ranking), getattr(ranking, "spans", None)
             if retrieved is None and len(ids):
@@ -149,7 +144,6 @@ class JudgedSpans:
                 raise _lacking("spans", remedy, query, query_ids, ids)
             judged = Relevance(() if labels is None else labels)
             spans = [(span, 0, judged.grades[item]) for item, span in (judged.spans or {}).items()]
-            depth.append(len(set(ids)))
             for rank, place in enumerate(first_of_each(ids, retrieved or ()), 1):
                 if place is not None:
                     spans.append((read_span(f"rank {rank}", place, may_be_empty=True), rank, 0.0))
@@ -163,8 +157,7 @@ class JudgedSpans:
         begin = (np.cumsum(room) - room)[document_of]
         order = np.argsort(begin + start)
         start, end = (begin + start)[order], (begin + end)[order]
-        depths = np.array(depth, np.int64)
-        return cls(of_query[order], start, end, ranks[order], columns[4][order], depths)
+        return cls(of_query[order], start, end, ranks[order], columns[4][order])
 
     def cover(self, counted: BoolArray, n_queries: int) -> IntArray:
         """(queries,) how many characters the counted spans cover."""

@@ -94,7 +94,7 @@ class JudgedRankings:
             min_grade = None  # the same hits
         if (cutoff, min_grade) in self._views:
             return self._views[cutoff, min_grade]
-        length = _lengths(cutoff, self.depth, self.tokens)
+        length = self._length(cutoff)
         is_within = self.item_rank <= _of_each(self.item_query, length)
         item = (is_within & _reaches(self.item_grade, min_grade)).nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
@@ -125,6 +125,12 @@ class JudgedRankings:
             hits=hits,
         )
 
+    def _length(self, cutoff: Cutoff | None) -> IntArray:
+        """(queries,) or, where it is one for all, () the last rank that counts."""
+        if cutoff is None:
+            return self.depth
+        return np.array(cutoff) if isinstance(cutoff, int) else self.n_fitting(cutoff)
+
     def ideal(self, length: IntArray) -> Ranked:
         """The best possible ranking of each query: its best grades above 0, at most so many."""
         count = np.minimum(self.n_gaining, length)
@@ -133,13 +139,21 @@ class JudgedRankings:
         grade = self.judged_grade[self.judged_offset[query] + rank - 1]
         return Ranked(len(self), query, rank, grade)
 
+    def n_fitting(self, budget: TokenBudget) -> IntArray:
+        """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
+        assert self.tokens is not None  # a metric that has a budget needs them
+        spent_above = np.concatenate([[0], np.cumsum(self.tokens)])
+        begin = np.cumsum(self.depth) - self.depth
+        end = np.searchsorted(spent_above, spent_above[begin] + budget.tokens, side="right") - 1
+        return np.asarray(np.minimum(end - begin, self.depth), np.int64)
+
     def coverage(self, cutoff: Cutoff | None, min_grade: float) -> Coverage | None:
         """What spans cover within a cutoff; None where places of either side aren't known."""
         spans = self.spans
         if spans is None or (self.n_gaining.any() and spans.rank.all()):
             return None
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
-        last = _of_each(spans.query, _lengths(cutoff, spans.depth, spans.tokens))
+        last = _of_each(spans.query, self._length(cutoff))
         is_within = (spans.rank > 0) & (spans.rank <= last)
         expected, retrieved = spans.cover(is_expected, len(self)), spans.cover(is_within, len(self))
         return Coverage(expected, retrieved, spans.cover(is_expected | is_within, len(self)))
@@ -233,19 +247,6 @@ def ordinal_of(key: IntArray, count: IntArray) -> IntArray:
     """(items,) 1 for the first item of each ascending key, 2 for its second, up to its count."""
     n_before = np.add.accumulate(count) - count
     return np.arange(1, len(key) + 1) - n_before[key]
-
-
-def _lengths(cutoff: Cutoff | None, depth: IntArray, tokens: IntArray | None) -> IntArray:
-    """(queries,) or, where it is one for all, () the last rank that counts; of a budget, fits."""
-    if cutoff is None:
-        return depth
-    if isinstance(cutoff, int):
-        return np.array(cutoff)
-    assert tokens is not None  # a metric that has a budget needs them
-    spent_above = np.concatenate([[0], np.cumsum(tokens)])
-    begin = np.cumsum(depth) - depth
-    end = np.searchsorted(spent_above, spent_above[begin] + cutoff.tokens, side="right") - 1
-    return np.asarray(np.minimum(end - begin, depth), np.int64)
 
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:

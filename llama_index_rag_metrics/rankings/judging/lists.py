@@ -45,12 +45,7 @@ def judge(
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
-        # chunks of a document may have its id
-        apart = [item.told_apart() if isinstance(item, Ranking) else item for item in rankings]
-        spans = JudgedSpans.of(relevance, apart, query_ids)
-        if TOKENS in needs:
-            spans = replace(spans, tokens=token_counts(apart, tokenizer, query_ids))
-        judged = replace(judged, spans=spans)
+        judged = replace(judged, spans=JudgedSpans.of(relevance, rankings, query_ids))
     return judged
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, costs_of
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span, stored_span
 from llama_index_rag_metrics.runtime.containers import BoolArray, map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -166,7 +166,6 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     notes = _check_passages(expected_of.values(), matcher)
     passages = map_values(attrgetter("passages"), expected_of)
     rankings = picked(run, filter(expected_of.__contains__, run))
-    rankings = map_values(Ranking.told_apart, rankings)
     covered, errors = _covered(rankings, expected_of, matcher)
     if errors:
         query_id, message = next(iter(errors.items()))
@@ -309,7 +308,7 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
         lengths = list(map(len, stands_for))
         columns["scores"] = list(chain.from_iterable(map(repeat, ranking.scores, lengths)))
     if ranking.tokens is not None:
-        columns["tokens"] = costs_of(stands_for, ranking.passages, ranking.tokens)
+        columns["tokens"] = costs_of(stands_for, ranking.ids, ranking.tokens)
     if ranking.calls is not None:
         names_of = dict(zip(ranking.ids, stands_for, strict=True))
         columns["calls"] = tuple(_expand_call(call, names_of) for call in ranking.calls)
@@ -319,3 +318,21 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
 def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
     ids = list(chain.from_iterable(names_of.get(item, ()) for item in call.ids))
     return Call(ids, error=call.error, query=call.query, asked_by=call.asked_by)
+
+
+def costs_of(stands_for: list[list[str]], ids: Sequence[str], tokens: Sequence[int]) -> list[int]:
+    """The cost of each item of the flattened ranking, so that a budget counts whole chunks."""
+    costs: list[int] = []
+    credited: set[str] = set()
+    cost_of = dict(zip(reversed(ids), reversed(tokens), strict=True))
+    due = 0
+    for stand_in, item in zip(stands_for, ids, strict=True):
+        due += cost_of.pop(item, 0)  # a copy costs nothing
+        for name in stand_in:
+            if name in credited:
+                costs.append(0)
+                continue
+            credited.add(name)
+            costs.append(due)
+            due = 0
+    return costs
