@@ -63,6 +63,7 @@ from llama_index_rag_metrics.stories.results_report import means_table, queries_
 
 _CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
+_MOST_METRICS = 3  # besides the first, whose means aren't folded
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,10 +93,7 @@ class StageFlow(NamedTuple):
 
 
 class StageResults(Reportable, dict[str, EvaluationResults]):
-    """The results of every stage, by its name, in order; `compare` takes them, too.
-
-    A stage's results, and the latencies of its run, are those of the pipeline up to it.
-    """
+    """The results of the pipeline up to every stage, by its name; `compare` takes them, too."""
 
     @property
     def losses(self) -> list[LostPassage]:
@@ -110,10 +108,14 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     @cached_property
     def differences(self) -> list[Difference]:
         """Each postprocessor beside the stage before; all intervals hold with 95 % confidence."""
-        if len(self) == 1:
-            return []
-        keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]
-        return list(differences_of(self._paired, keys, _CONFIDENCE))
+        return [difference for difference in self._differences if difference.metric == self._metric]
+
+    @cached_property
+    def _differences(self) -> list[Difference]:
+        keys = []
+        for metric in self._paired.columns:
+            keys += [(stage, metric, previous) for previous, stage in pairwise(self)]
+        return list(differences_of(self._paired, keys, _CONFIDENCE)) if keys else []
 
     def report(self, *, full: bool = False) -> Report:
         """What each stage gains, where relevant passages were lost, scores and latencies."""
@@ -125,7 +127,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     by_question[loss.query_id].append(str(loss))
                     causes[loss.cause] = None
             n_lost = Cell.of(flow.lost, "count", "alarm")._replace(losses="|".join(causes))
-            rows.append(Row(flow.stage, [Cell.of(flow.kept, "count"), n_lost]))
+            n_questions = Cell.of(len(by_question), "count")
+            rows.append(Row(flow.stage, [Cell.of(flow.kept, "count"), n_lost, n_questions]))
             texts = systems[0].scores.queries
             lines = [(key, texts.get(key, ""), losses) for key, losses in by_question.items()]
             title = f"Questions that lost passages at {flow.stage}"
@@ -133,37 +136,46 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, decision=decision)
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
-        other_means = replace(
-            means_table(systems, metrics), is_detail=True, title="On other metrics"
+        means = self._means("Means with 95 % intervals", [self._metric])
+        other_means = self._means("On other metrics", metrics)
+        other_means = replace(other_means, is_detail=len(metrics) > _MOST_METRICS)
+        passages = Table(
+            "Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage"
         )
-        passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         compared = len(systems) > 1
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
-            tables=[self._means, passages, other_means, *counts],
+            tables=[means, passages, other_means, *counts],
             listings=listings,
             queries=partial(queries_of, systems, self._metric, compared=compared, stages=True),
         )
 
-    @property
-    def _means(self) -> Table:
-        """The mean of each stage on the metric that decides, and how it differs from the last."""
-        means = means_table(self._systems, [self._metric])
-        cells = {difference.system: difference.cells for difference in self.differences}
-        rows = []
-        for stage, [mean] in means.rows:
-            rows.append(Row(stage, [mean, *cells.get(stage, [Cell(None, tone="quiet")] * 2)]))
-        head, text = [self._metric, "difference", TALLY], "Differences are from the stage before."
-        return Table(means.title, head, rows, "stage", text=text)
+    def _means(self, title: str, metrics: Sequence[str]) -> Table:
+        """The mean of each stage, and how it differs from the last; on the first metric tallied."""
+        head, rows = list[str](), []
+        cells = {(row.system, row.metric): row.cells for row in self._differences}
+        columns = {
+            metric: ["difference", TALLY][: 1 + (metric == self._metric)] for metric in metrics
+        }
+        for metric, heads in columns.items():
+            head += [metric, *heads]
+        for stage, means in means_table(self._systems, metrics).rows:
+            row = []
+            for (metric, heads), mean in zip(columns.items(), means, strict=True):
+                differences = cells.get((stage, metric), [Cell(None, tone="quiet")] * 2)
+                row += [mean, *differences[: len(heads)]]
+            rows.append(Row(stage, row))
+        return Table(title, head, rows, "stage", text="Differences are from the stage before.")
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
 
     @cached_property
     def _paired(self) -> Paired:
-        return pair(map_values(attrgetter("scores"), self), [self._metric])
+        metrics = dict.fromkeys([self._metric, *metrics_of(self._systems)])
+        return pair(map_values(attrgetter("scores"), self), list(metrics))
 
     @cached_property
     def _systems(self) -> list[System]:
@@ -254,9 +266,8 @@ async def aevaluate_stages(
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
-    Each postprocessor is compared with the stage before it, and every relevant passage that is
-    missing at the end gets the one stage that lost it, by the first metric. If a stage fails on a
-    query, that stage and those after it have failed on it.
+    Each postprocessor is compared with the stage before it. If a stage fails on a query, that stage
+    and those after it have failed on it.
 
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.

@@ -230,7 +230,7 @@ def worst_first(systems: Sequence[System], metric: str) -> list[str]:
 
 
 def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
-    """The questions by what any system lost against the first one; ties keep their order."""
+    """The questions by what any system lost against the first one; of ties the worst first."""
     sign = -1 if lower_is_better(metric) else 1
     baseline, *columns = columns_of(systems, metric)
     gains: dict[str, float] = {}
@@ -238,7 +238,7 @@ def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
         for query_id, value in picked(column, baseline).items():
             gain = sign * (value - baseline[query_id])
             gains[query_id] = min(gain, gains.get(query_id, gain))
-    return sorted(gains, key=gains.__getitem__)
+    return sorted(picked(gains, worst_first(systems, metric)), key=gains.__getitem__)
 
 
 def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryAnswers]:

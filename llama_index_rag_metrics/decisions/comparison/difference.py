@@ -219,7 +219,6 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
 
 
 def _questions_needed(paired: Paired, keys: Sequence[Key], alpha: float, margin: float) -> float:
-    """Return how many questions would show all differences; infinite where nobody can say."""
     units, needed = paired.units(keys), 0.0
     n_changed = np.count_nonzero(units.sums, axis=0).tolist()
     for changes, n in zip(Changes.seen(units, paired.widest(keys)), n_changed, strict=True):

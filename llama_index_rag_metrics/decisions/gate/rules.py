@@ -30,10 +30,8 @@ class Rule:
     """What a metric must satisfy.
 
         ndcg@10 >= baseline - 0.02                no more than 0.02 worse, at 95 %
-        ndcg@10 >= baseline - 0.02 at 99%         the same with more confidence
         ndcg@10 >= baseline - 0.05 as observed    the loss seen is no more, proof or not
         recall@5 >= 0.8                           the mean is at least 0.8
-        recall@5 >= 0.8 at 95%                    its one-sided bound is at least 0.8
         failed <= 0                               a count: queries, scored, failed, empty, …
 
     `<=` is for metrics of which less is better. `value` is the limit, or with `baseline` what is

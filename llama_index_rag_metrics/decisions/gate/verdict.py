@@ -109,7 +109,6 @@ class Verdict(Sentence):
 
     @property
     def digits(self) -> int:
-        """How many decimals its means and their difference carry."""
         digits = numbers.digits_of(self.n)
         if self.baseline is None:
             return digits
@@ -154,7 +153,6 @@ class Verdict(Sentence):
         )
 
     def _number(self, value: float | int, *, is_signed: bool = False) -> str:
-        """Return a count in full, a score in the digits that n carries, told from the limit."""
         limit = self.rule.value
         if isinstance(value, int):
             return numbers.count(value)

@@ -306,7 +306,6 @@ class Sweep(Reportable):
         )
 
     def _breaker(self) -> str:
-        """What one that scores the same does better on another metric."""
         for twin, metric in product(self._tied[1:], self.metric_names[1:]):
             gain = (twin.mean(metric) or 0.0) - (self._tied[0].mean(metric) or 0.0)
             if (-gain if lower_is_better(metric) else gain) > NOISE:
@@ -361,7 +360,6 @@ class Sweep(Reportable):
 
     @cached_property
     def _digits(self) -> int:
-        """The decimals of the metric that decides: as many as its smallest bound takes."""
         bounds = map(self.at_most_worse, self._finished)
         smallest = min((bound for bound in bounds if 0 < bound < math.inf), default=1.0)
         digits = max(numbers.digits_of(len(self._scores)), numbers.decimals_of(-smallest, smallest))
