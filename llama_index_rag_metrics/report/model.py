@@ -12,6 +12,7 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from .text import excerpt, passage_line
 
 MOST_WANTED = 5
+VARIES = "score varies"  # said of a question that runs score differently
 MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first
 
 # how a value or a sentence looks: better, worse or failed, undecided
@@ -47,8 +48,6 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: the headings of its columns but the first, and its rows."""
-
     title: str  # "" for none
     head: Sequence[str]
     rows: Sequence[Row]
@@ -68,6 +67,7 @@ class Statement(NamedTuple):
     text: str
     tone: Tone = "normal"
     label: str = ""
+    losses: str = ""  # as a cell's
 
 
 class Wanted(NamedTuple):
@@ -79,7 +79,9 @@ class Wanted(NamedTuple):
     ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
     losses: Sequence[str] = ()  # how each system, or the last stage, lost it; "" where it didn't
     where: str = ""  # where the systems have it or how they lost it, in words
-    remark: str = ""  # the same without ranks, which a page has in columns
+    lost: str = ""  # how it was lost, without ranks, which a page has in columns
+    found: str = ""  # what else is to be said of where it wasn't lost
+    places: Sequence[str] = ()  # "hit" or "lost" of each system or stage, "" where nobody knows
     is_missed: bool = False  # by every system; of stages by the last one
 
     def __str__(self) -> str:
@@ -138,11 +140,14 @@ class QueryAnswers(NamedTuple):
     cutoff: int | None = None  # after how many passages the metric stops reading
 
     @property
+    def n_lost(self) -> int:
+        return sum(sum(map(bool, passage.losses)) for passage in self.wanted)
+
+    @property
     def is_of_many(self) -> bool:
         return len(self.answers) > MOST_ABREAST
 
     def more_wanted(self, n_listed: int) -> str:
-        """How many passages are wanted beyond those that are listed, in words; "" for none."""
         n = len(self.wanted) - n_listed
         if n > 0:
             return f"and {n:,} more relevant"
@@ -151,8 +156,6 @@ class QueryAnswers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some of the queries, with what was wanted and what came."""
-
     title: str
     queries: Sequence[QueryAnswers]
     n_unlisted: int = 0  # how many there are beyond these
@@ -176,7 +179,6 @@ class Listing:
     def of(
         cls, title: str, remarks: Sequence[tuple[str, str, Sequence[str]]], n_listed: int
     ) -> Listing:
-        """The first queries, by id, text and remarks, of as many as the title says."""
         n, queries = len(remarks), []
         for query_id, text, lines in remarks[:n_listed]:
             queries.append(QueryAnswers(query_id, text, remarks=lines))
@@ -195,14 +197,13 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Every question of a page, as the metric that decides sees it."""
-
     metric: str
     systems: Sequence[str]  # as the answers of each question have them
     stories: Iterable[QueryAnswers]
     compared: bool = False  # whether the first system is the baseline
     stages: bool = False  # whether the baseline of a system is the one before it
     lower_is_better: bool = False
+    of_runs: bool = False  # whether the systems are the runs of one, and their mean
     # the places of questions as asked, where another order is
     places: Mapping[str, int] = field(default_factory=dict)
 
@@ -252,7 +253,6 @@ class Records:
 
     @classmethod
     def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
-        """The columns of these names, of objects that have such attributes."""
         return cls({name: list(map(attrgetter(name), rows)) for name in names})
 
 

@@ -100,7 +100,6 @@ def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
 
 
 def ends(low: float, high: float) -> str:
-    """The interval of a difference in a sentence, in the decimals that it carries."""
     decimals = decimals_of(low, high)
     return " to ".join(_beside_0(score(end, 0.0, decimals), end) for end in (low, high))
 
@@ -117,13 +116,11 @@ def decimals_of(low: float, high: float) -> int:
 
 
 def rounded_up(value: float, decimals: int) -> str:
-    """What something is less than, or at most."""
     unit = 10.0**decimals
     return score(math.ceil(round(value * unit, 6)) / unit, digits=decimals)
 
 
 def seconds(value: float) -> str:
-    """Seconds in three digits."""
     number, unit = value, "s"
     if value < 1:
         number, unit = value * 1e3, "ms"

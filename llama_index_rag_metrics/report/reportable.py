@@ -46,7 +46,6 @@ class Reportable:
         return f"<{type(self).__name__}: {one_line(text)}>"
 
     def __str__(self) -> str:
-        """The report as text, as wide as the terminal."""
         from .terminal import to_text
 
         return to_text(self.report())
@@ -79,7 +78,6 @@ class Reportable:
         return written(json_text(jsonable(objects, "records")), path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The unrounded numbers as a data frame."""
         try:
             import pandas as pd
         except ImportError as error:

@@ -123,7 +123,6 @@ class _Plot:
 
 
 def _points(figure: Figure) -> _Plot:
-    """A row for each point; of several systems and metrics, in a group for each metric."""
     marks = _marks_of(figure)
     metrics = list(dict.fromkeys(str(mark.y) for mark in marks))
     names = [_cut(one_line(series.name)) for series in figure.series]
@@ -193,7 +192,6 @@ def _spread(places: Sequence[float], gap: float, end: float) -> list[float]:
 
 
 def _marks(figure: Figure) -> _Plot:
-    """Points of two numbers; labels stand towards the middle, those of near points as one."""
     plot = _Plot(figure, _SCATTER_HEIGHT)
     x, y = _axes(plot)
     labels: dict[tuple[float, float], list[str]] = {}

@@ -55,7 +55,6 @@ class Trimmed:
 
 
 def print_report(report: Report, *, console: Console | None = None) -> None:
-    """Print a report; without a console, to standard output."""
     out = console or Console(highlight=False)
     for part in _parts(report, out.width, on_request=True):
         out.print(Trimmed(part))
@@ -155,7 +154,6 @@ def _table(table: Table, width: int) -> Iterator[RenderableType]:
 def _widths(
     heads: Sequence[str], texts: Sequence[Sequence[str]], head_width: int, limit: int
 ) -> list[int]:
-    """The widths of columns, with heads in lines of a width or of their longest word."""
     widths = []
     for head, *cells in zip(heads, *texts, strict=True):
         words = map(str.rstrip, _BREAK.split(head))
@@ -182,7 +180,6 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 def _folded(text: str, width: int) -> Text:
-    """The text in lines of a width, its words whole where they fit."""
     lines = [""]
     for word in _BREAK.split(text):
         if lines[-1] and cell_len(f"{lines[-1]}{word}".rstrip()) > width:
@@ -252,7 +249,6 @@ def _cut(text: str, style: str = "") -> Text:
 
 
 def _borderless_grid(*widths: int | None) -> Grid:
-    """Columns of at most these widths, and one with the rest."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     for width in widths:
         grid.add_column(max_width=width, overflow="ellipsis", no_wrap=width is not None)

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.model import Cell, Statement, Tone
+from llama_index_rag_metrics.report.model import VARIES, Cell, Statement, Tone
 from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
@@ -135,7 +135,8 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
         runs = runs_of(scores.repeats, metric)
         n = sum(len(set(values)) > 1 for values in runs.values())
         sizes = {"times": str(len(scores.repeats)), "questions": numbers.questions(len(runs))}
-        yield Statement(f"{_REPEATS.format(n=n, **sizes)}{metric}.")
+        text = f"{_REPEATS.format(n=n, **sizes)}{metric}."
+        yield Statement(text, losses=VARIES if n else "")
 
 
 def _lost(losses: Losses, metric: str) -> str:
@@ -176,7 +177,6 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
 
 
 def _errors(scores: Scores) -> str:
-    """The most frequent error, and how many others there are."""
     counts = Counter(scores.failed.values()).most_common()
     words = truncated(one_line(counts[0][0]))
     if len(counts) > 1:

@@ -106,7 +106,6 @@ class System(NamedTuple):
 
     @property
     def run(self) -> Run:
-        """What it retrieved; empty where that isn't known."""
         return self.retrieval.run
 
     @property
@@ -116,7 +115,6 @@ class System(NamedTuple):
         return [System.of(scores, f"run {number}") for number, scores in runs]
 
     def text_of(self, passage: str | Span) -> str | None:
-        """What a passage says, by its id or place; None where nobody knows."""
         return self.retrieval.text_of and self.retrieval.text_of(passage)
 
     def judged_by(self, metric: str) -> Matched:
@@ -139,7 +137,6 @@ class System(NamedTuple):
         return scores.means[metric] if is_measured and not self.invalid(metric) else None
 
     def by_query(self, metric: str) -> dict[str, float]:
-        """Query id to score; empty where nothing was measured by the metric."""
         is_measured = self.scores.is_measured and metric in self.scores
         return self.scores.by_query(metric) if is_measured else {}
 

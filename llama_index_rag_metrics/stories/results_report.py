@@ -80,7 +80,7 @@ def systems_report(
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         figures=figures,
-        queries=partial(queries_of, with_runs(systems), primary),
+        queries=partial(queries_of, systems, primary),
         records=_records(systems),
     )
 
@@ -188,6 +188,7 @@ def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> model.Queries:
     """Every question: worst first; of systems compared with the first one, the largest loss."""
+    n, systems = len(systems), with_runs(systems)
     query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
@@ -200,12 +201,11 @@ def queries_of(
         query_ids = dict.fromkeys(order(systems, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
-    details = compared, stages, lower_is_better(metric), places
+    details = compared, stages, lower_is_better(metric), len(systems) > n, places
     return model.Queries(metric, names, stories, *details)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
-    """What was evaluated and how; a value that isn't everybody's after the systems' names."""
     values: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for system in systems:
         for label, value in system.about.items():
@@ -229,7 +229,6 @@ def failures(systems: Sequence[System]) -> list[model.Failure]:
 
 
 def remarks(systems: Sequence[System]) -> list[str]:
-    """The notes of all systems, each once, with the systems that it holds for."""
     pairs = []
     for system in systems:
         scores, scored = system.scores, system.scores.counts.scored
@@ -244,7 +243,6 @@ def remarks(systems: Sequence[System]) -> list[str]:
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[model.Statement]) -> list[str]:
-    """The notes that no statement of the decision has."""
     text = "\n".join(map(attrgetter("text"), decision))
     return [note for note in notes if note not in text]
 

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.runtime.containers import map_values, picked
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.scores import name_among
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 from . import whereabouts
 from .label_view import Item, System, columns_of, metrics_of
@@ -33,6 +34,7 @@ _WORDS = {
     whereabouts.DROPPED: "dropped by {stage} (was {was:,})",
     whereabouts.IN_CALL: "in search {search}, not in the result",
 }
+_PLACES = ("hit", "lost")
 _LEFT_OUT = {"no_relevant": "nothing relevant", "unjudged": "not labelled"}
 _ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
@@ -81,23 +83,21 @@ def query_answers(
         left_out = ""
     if question.needs:
         legend = _LEGEND
-    why, remarks, k = _why(question), list(_remarks(question, metric)), question.view.k
+    why = _why(question, list(map(attrgetter("score.value"), answers)))
+    remarks, k = list(_remarks(question, metric)), question.view.k
     return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend, k)
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
-    pairs, pairs_without_ranks, is_found = [], [], False
+    pairs, failures, successes = [], [], []
     for answer, place in question.deciding(need.places):
         if place.is_known:
             words = _words(place, answer, need, names)
             pairs.append((words, answer.system.name))
             words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
-            if words:
-                pairs_without_ranks.append((words, answer.system.name))
-            is_found = is_found or not place.loss
+            outcomes = failures if place.loss else successes
+            outcomes.append((words, answer.system.name))
     n = question.n_deciding
-    if n > model.MOST_ABREAST:  # a page has no columns of so many
-        pairs_without_ranks = pairs
     return model.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
@@ -105,8 +105,10 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
-        remark="; ".join(by_holder(pairs_without_ranks, n, _NAMED)),
-        is_missed=bool(pairs) and not is_found,
+        lost="; ".join(by_holder(failures, n, _NAMED)),
+        found="; ".join(by_holder(filter(itemgetter(0), successes), n, _NAMED)),
+        places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
+        is_missed=bool(failures) and not successes,
     )
 
 
@@ -156,7 +158,6 @@ def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> mo
 
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
-    """How much of what came is relevant, whether any was new, and what was searched for."""
     hits = list(filter(answer.is_hit, call.ids))
     labels = set(chain.from_iterable(map(answer.labels.__getitem__, hits)))
     new_labels = [label for label, place in answer.places.items() if place.search == number]
@@ -172,7 +173,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
-def _why(question: QuestionView) -> tuple[list[str], list[str]]:
+def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], list[str]]:
     """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
     pairs, summaries, n_systems = [], [], question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
@@ -183,13 +184,32 @@ def _why(question: QuestionView) -> tuple[list[str], list[str]]:
                 share = f"{n} of {counts.n_wanted} " if counts.n_wanted > 1 else ""
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
-        return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
+        moves = list(_moves(question, scores))
+        pairs += [(sentence(text), name) for text, name in moves]
+        return by_holder(pairs, n_systems), by_holder(summaries + moves, n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
         noun = "run" if question.systems[0].name == "run 1" else "system"  # or asked repeatedly
         extent = f"every {noun}" if n == n_systems else f"{n} of {n_systems} {noun}s"
         lines.append(f"{text} in {extent}")
+    for need in question.needs[:1]:  # the best grade
+        ranks = sorted({place.rank for place in need.places if place.rank})
+        if len(ranks) > 1:
+            lines.append(f"best label at rank {ranks[0]} to {ranks[-1]:,}")
     return list(map(sentence, lines)), lines
+
+
+def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[str, str]]:
+    """The ranks that the first system has otherwise, of those whose score isn't the first one's."""
+    for answer, number in question.deciding(range(len(scores))):
+        ranks = []
+        for need in question.needs:
+            old, new = need.places[0].rank, need.places[number].rank
+            if old and new and old != new and scores[0] != scores[number]:
+                ranks.append(f"{old:,} → {new:,}")
+        if ranks:
+            noun = "rank" if len(ranks) == 1 else "ranks"
+            yield f"{noun} {', '.join(ranks)}", answer.system.name
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
@@ -233,10 +253,10 @@ def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
     """The questions by what any system lost against the first one; of ties the worst first."""
     sign = -1 if lower_is_better(metric) else 1
     baseline, *columns = columns_of(systems, metric)
-    gains: dict[str, float] = {}
+    gains: dict[str, int] = {}
     for column in columns:
         for query_id, value in picked(column, baseline).items():
-            gain = sign * (value - baseline[query_id])
+            gain = int(sign * (value - baseline[query_id]) / NOISE)
             gains[query_id] = min(gain, gains.get(query_id, gain))
     return sorted(picked(gains, worst_first(systems, metric)), key=gains.__getitem__)
 
@@ -269,14 +289,13 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     stories = list(stories_of(worse_ids[:_LISTED], systems, metric))
     if not stories:
         title = f"{listing_title(metric)} on average"
-        stories = [story for story in hardest(systems, metric, _LISTED) if story.why]
+        stories = list(filter(attrgetter("n_lost"), hardest(systems, metric, _LISTED)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
     lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> model.Report:
-    """One question: the first items of each system, or of each run of one, and what was wanted."""
     if len(systems) == 1 and systems[0].scores.repeats:
         systems = systems[0].repeats
     [story] = stories_of([query_id], systems, metric)
@@ -299,7 +318,6 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         super().__init__((story.query_id, self.scores[story.query_id]) for story in self.stories)
 
     def report(self, *, full: bool = False) -> model.Report:
-        """What was asked, wanted and retrieved; as a table, one row per question."""
         title, invalid = listing_title(self.metric), self.system.invalid(self.metric)
         order = f"{title[0].lower()}{title[1:]} first"
         decision = [model.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]

@@ -133,7 +133,6 @@ class SystemAnswer:
 
     @cached_property
     def texts(self) -> dict[str, str | None]:
-        """What each retrieved passage says, those of searches last."""
         texts: dict[str, str | None] = {}
         if self.ranking is not None:
             for items in (self.ranking, *(self.ranking.calls or ())):
@@ -145,7 +144,6 @@ class SystemAnswer:
         return texts
 
     def grade_of(self, item: str) -> float | None:
-        """The best grade of a retrieved passage; None where nothing of it was judged."""
         grades = picked(self.judged.grades, self.labels.get(item, ()))
         return max(grades.values(), default=None)
 
@@ -154,7 +152,6 @@ class SystemAnswer:
         return grade is not None and grade >= self.view.min_grade
 
     def whereabouts(self, need: Sequence[Item]) -> Whereabouts:
-        """Where it has what meets a need, or how it lost that."""
         if not self.is_known:
             return NOWHERE
         if not need[0].grade:
@@ -242,7 +239,6 @@ class QuestionView:
         return ""
 
     def _texts(self, item: Item) -> Iterator[str | None]:
-        """What an item says: what it is recognised by, in a corpus, as it was retrieved."""
         yield item.text
         for answer in self.answers:
             if item.passage is not None:
@@ -324,7 +320,6 @@ def losses(systems: Sequence[System], metric: str) -> list[Losses]:
 
 
 def losses_of(systems: Sequence[System], questions: Iterable[QuestionView]) -> list[Losses]:
-    """What each system lost of what some questions want."""
     counts = list(map(Losses, systems))
     for question in questions:
         for number, of_system in enumerate(counts):

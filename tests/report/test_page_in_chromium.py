@@ -63,7 +63,7 @@ def test_count_in_the_table_shows_those_questions(open_report: OpenReport) -> No
     tab = open_report(report)
     tab.page.locator("a.worse").click()
     assert tab.shown() == ["q4", "q5", "q2"]
-    assert tab.page.locator("form [role=status]").inner_text() == "3 of 5"
+    assert tab.page.locator(".heads [role=status]").inner_text() == "3 of 5 questions"
 
 
 def test_questions_are_sorted_with_those_without_a_score_last(tab: Tab) -> None:
@@ -102,7 +102,9 @@ def test_folded_questions_are_searched_and_read_as_they_unfold(open_report: Open
     assert tab.page.locator("#q7 td").last.inner_text() == "d <i>7</i> & more"
     assert tab.page.locator("table").count() == 1
     tab.page.locator("input[type=search]").fill("<i>42</i> &")
-    tab.page.wait_for_function("document.querySelector('form [role=status]').textContent")
+    tab.page.wait_for_function(
+        "document.querySelector('[role=status]').textContent.startsWith('1 of')"
+    )
     assert tab.shown() == ["q42"]
 
 

@@ -132,11 +132,12 @@ class Comparison(Reportable):
         """The verdicts on many systems, a line an outcome; a table has their numbers."""
         names: dict[tuple[str, model.Tone], list[str]] = defaultdict(list)
         for name in self._rivals:
-            _, tone, label = self._by_metric[self.primary][name].statement
-            names[label, tone].append(name)
+            row = self._by_metric[self.primary][name]
+            names[row.statement.label, row.statement.tone].append(name)
         lines = []
         for (label, tone), systems in names.items():
-            text = f"{label}: {listed(systems, most=12)}."
+            n = numbers.questions(len(self.paired.scored(self.primary)[0]))
+            text = f"{label}: {listed(systems, most=12)} (on {self.primary}, {n})."
             lines.append(model.Statement(text, tone, label))
         return lines
 

@@ -27,7 +27,7 @@ _BADGE = '<b class="badge {}">{}</b>'
 _ROOM, _LEAST = 2_500_000, 400  # bytes of all relevant passages, and of each at least
 _CUT = "Relevant passages are cut at {:,} characters; worst(n=20).to_html(…) has them whole."
 _NO_BREAK = "\u00a0"
-# with more columns, or a longer label, each row is a list of named values on a narrow screen
+# with as many columns, or a longer label, each row is a list of named values on a narrow screen
 _MOST_COLUMNS, _LONGEST_LABEL = 5, 24
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
@@ -57,7 +57,6 @@ def asset(name: str, package: str = __package__) -> str:
 
 
 def script_source(script: str) -> str:
-    """What a policy calls a script that it allows: its digest."""
     digest = base64.b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"
 
@@ -77,7 +76,8 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
     if report.outcome is not None:
         heading += f" {_BADGE.format(report.outcome.tone, escape_html(shown(report.outcome)))}"
     yield f"<header><h1>{heading}</h1>{_sentence(report.lead)}</header>"
-    yield _around("".join(map(_statement, report.decision)), "<section>{}</section>")
+    statements = [_statement(statement, is_page=bool(queries)) for statement in report.decision]
+    yield _around("".join(statements), "<section>{}</section>")
     in_sight, folds = "", ""
     for table in report.tables:
         inner = _table(table, systems)
@@ -105,12 +105,15 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
     yield _around(folds, "<section class=folds>{}</section>")
 
 
-def _statement(statement: model.Statement) -> str:
+def _statement(statement: model.Statement, *, is_page: bool) -> str:
     look, badge = f" {statement.tone}", ""
     if statement.label:
         look, badge = "", f"{_BADGE.format(statement.tone, escape_html(statement.label))} "
     text = escape_html(statement.text.removeprefix(f"{statement.label}: "))
-    return f'<p class="verdict{look}">{badge}{text.replace(" %", f"{_NO_BREAK}%")}</p>'
+    text = text.replace(" %", f"{_NO_BREAK}%")
+    if statement.losses and is_page:
+        text = _LINK.format("loss", escape_html(statement.losses), text)
+    return f'<p class="verdict{look}">{badge}{text}</p>'
 
 
 def _figure(figure: model.Figure | None, caption: str) -> str:
@@ -147,10 +150,8 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             rows += f'<td data-head="{escape_html(head)}"{_around(look, _CLASS)}>{text}'
     label, look = escape_html(table.title or "Numbers"), "wide"
     longest_label = max(map(len, map(attrgetter("label"), table.rows)))
-    if not switch and (len(table.head) > _MOST_COLUMNS or longest_label > _LONGEST_LABEL):
+    if not switch and (len(table.head) >= _MOST_COLUMNS or longest_label > _LONGEST_LABEL):
         look = "wide stacks"  # on a narrow screen
-    if any(cell.form == "tally" for row in table.rows for cell in row.cells[4:]):
-        look = "wide pairs"
     return (
         f'{switch}<div class="{look}" tabindex=0 role=group aria-label="Table: {label}"><table>'
         f"<thead><tr>{heads}<tbody>{rows}</table></div>"
@@ -180,7 +181,6 @@ def _tally(counts: Sequence[float], system: int) -> str:
 
 
 def _questions(queries: model.Queries) -> Iterator[str]:
-    """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
     size, remarks = next(size for size in SIZES if len(stories) <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
@@ -194,8 +194,8 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         remarks += f" {_CUT.format(size.characters)}"
     text = counted(len(stories), "question", "questions")
     for reason, n in Counter(story.left_out for story in stories if story.left_out).items():
-        text += f", {n:,} {escape_html(reason)}"
-    text += f" <small>{escape_html(queries.metric)}</small>"
+        text += f", {n:,} with {escape_html(reason)}".replace("with not ", "not ")
+    text = f"<span role=status>{text}</span> · {escape_html(queries.metric)}"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
@@ -203,7 +203,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         f'<section id=rag-questions data-systems="{compared}"{" data-stages" * queries.stages}>'
         "<h2>Questions</h2>"
         f"{_sentence(remarks)}<form class=controls hidden></form>"
-        f"{_heads(text, queries.systems)}<div class=list>"
+        f"{_heads(text, ['runs', 'mean'] if queries.of_runs else queries.systems)}<div class=list>"
     )
     for story in stories:
         yield question(story, size, queries)
@@ -211,15 +211,14 @@ def _questions(queries: model.Queries) -> Iterator[str]:
 
 
 def _heads(text: str, systems: Sequence[str]) -> str:
-    """A line above questions: what is to be said of all, and the names above their scores."""
     names = repeated("<b>{}</b>", systems)
     if len(systems) > model.MOST_ABREAST:
-        names = "<b>lowest to highest</b>"
+        options = escape_html("|".join(systems))
+        names = f'<b data-each="{options}">lowest to highest</b>'
     return f"<p class=heads><span>{text}</span>{names}</p>"
 
 
 def _listing(listing: model.Listing) -> Iterator[str]:
-    """Questions worth a look; those without rankings show their remarks unfolded."""
     yield f"<section><h2>{escape_html(listing.title)}</h2>"
     yield _sentence(listing.lead)
     systems = [answer.system for answer in listing.queries[0].answers]

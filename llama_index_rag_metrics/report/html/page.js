@@ -22,7 +22,7 @@ const change = (gain) => gain > 1e-12 ? "better" : gain < -1e-12 ? "worse" : isN
 
 // what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
-  written: () => 0,
+  written: (question, number) => -Math.abs(gains(question)[number - 1] ?? 0),
   asked: (question) => Number(question.dataset.asked ?? 0),
   worst: (question) => Number(question.dataset.score ?? Infinity),
   gain: (question) => -Math.max(...gains(question).filter((gain) => !isNaN(gain))) || 0,
@@ -65,9 +65,10 @@ function start() {
   if (systems.length) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
-  const count = make("span", { role: "status" });
+  const count = place.querySelector("[role=status]");
+  const ofAll = count.textContent;
   const form = place.querySelector(".controls");
-  form.append(make("label", {}, "Search ", search), showLabel, orderLabel, count);
+  form.append(make("label", {}, "Search ", search), showLabel, orderLabel);
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
 
@@ -84,14 +85,25 @@ function start() {
       question.hidden = !(isShown(question) && sought.every((word) => textOf(question).includes(word)));
     }
     const n = all.filter((question) => !question.hidden).length;
-    count.textContent = n === all.length ? "" : `${n} of ${all.length}`;
+    count.textContent = n === all.length ? ofAll : `${n} of ${all.length} questions`;
+  };
+  const system = () => Number(show.value.match(/^(?:better|same|worse) (\d+)$/)?.[1] ?? 0);
+  const arrange = () => {
+    const keys = new Map(all.map((question) => [question, ORDERS[order.value](question, system())]));
+    list.append(...[...all].sort((one, other) => keys.get(one) - keys.get(other) || 0));
+  };
+  const choose = () => {
+    for (const range of place.querySelectorAll("b[data-each]")) {
+      range.dataset.range ??= range.textContent;
+      const each = range.dataset.each.split("|");
+      range.textContent = system() ? `${each[0]} → ${each[system()]}` : range.dataset.range;
+    }
+    update();
+    arrange();
   };
   search.addEventListener("input", update);
-  show.addEventListener("input", update);
-  order.addEventListener("input", () => {
-    const keys = new Map(all.map((question) => [question, ORDERS[order.value](question)]));
-    list.append(...[...all].sort((one, other) => keys.get(one) - keys.get(other) || 0));
-  });
+  show.addEventListener("input", choose);
+  order.addEventListener("input", arrange);
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-show]");
     if (!link) return;
@@ -101,7 +113,7 @@ function start() {
       const text = value.replace("loss ", "").replaceAll("|", ", or ");
       show.append(make("option", { value, selected: true }, text));
     }
-    update();
+    choose();
   });
   list.addEventListener("toggle", (event) => {
     const folded = late(event.target);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from math import isnan, nan
 from operator import itemgetter
 from typing import NamedTuple
@@ -15,8 +16,8 @@ from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 _LINE = 90  # characters
-_ROW = "<tr{}>{}<td><code>{}</code>{}"
-_CUT = "<tr class=cut>{}<td>below the cutoff {:,}"
+_ROW = "<tr>{}<td><code>{}</code>{}"
+_CUT = "<tr class=cut><td colspan={}><td>below the cutoff {:,}"
 
 
 class Size(NamedTuple):
@@ -53,6 +54,9 @@ def question(
         for base, score in zip(baselines, scores[1:], strict=False):
             gains.append(sign * (score - base))
     numbers, losses = [score for score in scores if not isnan(score)], _losses(query)
+    of_runs = queries is not None and queries.of_runs
+    if of_runs and len(set(numbers)) > 1:
+        losses[model.VARIES] = 0
     data = {"loss": "|".join(losses)}
     if numbers:
         data["gains"] = " ".join(map("{:g}".format, gains))
@@ -70,7 +74,8 @@ def question(
     inner = "".join(_unfolded(query, size, looks))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
-    return f"<details class=q{attributes}>{_summary(query, losses, looks)}{inner}</details>\n"
+    summary = _summary(query, losses, looks, of_runs=of_runs)
+    return f"<details class=q{attributes}>{summary}{inner}</details>\n"
 
 
 def _number(answer: model.ReportedAnswer) -> float:
@@ -101,19 +106,26 @@ def _losses(query: model.QueryAnswers) -> Counter[str]:
     return losses
 
 
-def _summary(query: model.QueryAnswers, losses: Counter[str], looks: Sequence[str]) -> str:
+def _summary(
+    query: model.QueryAnswers, losses: Counter[str], looks: Sequence[str], *, of_runs: bool
+) -> str:
     """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
     failures = [loss for loss, n in losses.items() if not n]
-    text += repeated(" <small>{}</small>", [*failures, *query.summary])
-    scores = "".join(map("<b{}>{}</b>".format, looks, map(_score, query.answers)))
-    if query.is_of_many:
-        answers = [answer for answer in query.answers if not isnan(_number(answer))]
-        answers.sort(key=_number)
-        ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
-        scores = f"<b>{' to '.join(ends)}</b>"
+    reasons = [*failures, *query.summary]
+    if reasons:
+        text += f"<br>{repeated(' <small>{}</small>', reasons)}"
+    texts = list(map(_score, query.answers))
+    scores = "".join(map("<b{}>{}</b>".format, looks, texts))
+    answers = [answer for answer in query.answers if not isnan(_number(answer))]
+    answers.sort(key=_number)
+    ends = " to ".join(dict.fromkeys(map(_score, answers[:1] + answers[-1:])))
+    if of_runs:
+        scores = f"<b>{ends if model.VARIES in losses else ''}</b><b>{texts[-1]}</b>"
+    elif query.is_of_many:
+        scores = f'<b data-each="{"|".join(texts)}">{ends}</b>'
     return f"<summary><span>{text}</span>{scores}</summary>"
 
 
@@ -144,7 +156,6 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
         for answer, look in zip(query.answers, looks, strict=True):
             scores += f"<li>{escape_html(answer.system)} <b{look}>{_score(answer)}</b>"
         yield f"<ul class=scores>{scores}</ul>"
-        names = ["best rank"]
     elif len(query.answers) == 1:
         names = ["rank"] * len(names)
     rows = "".join([*_relevant(query, size), *_others(query, size)])
@@ -152,23 +163,23 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
         head = "passage"
         if query.legend and not size.is_late:
             head += f", {query.legend}"
-        heads = repeated("<th>{}", [*names, head])
-        yield f"<table class=ranks><thead><tr>{heads}<tbody>{rows}</table>"
+        look, template = "ranks", "<th>{}"
+        if query.is_of_many:
+            look, template = '"ranks many"', "<th><span>{}</span>"
+        heads = repeated(template, [*names, head])
+        yield f"<table class={look}><thead><tr>{heads}<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
 def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
-    """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
-        look, remark = " class=hit", ""
-        if passage.is_missed:
-            look = " class=missed"
-        if passage.remark:
-            is_lost = passage.is_missed or (any(passage.losses) and not query.is_of_many)
-            tone = "lost" if is_lost else "quiet"
-            remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
+        remark = ""
+        if not query.is_of_many:  # whose names would be a paragraph
+            remark += repeated(" <span class=lost>{}</span>", filter(None, [passage.lost]))
+            remark += repeated(" <span class=quiet>{}</span>", filter(None, [passage.found]))
         remark += f" {_text(passage.text, size.characters)}"
-        yield _ROW.format(look, _cells(query, passage.ranks), escape_html(passage.name), remark)
+        cells = _cells(query, passage.ranks, passage.places)
+        yield _ROW.format(cells, escape_html(passage.name), remark)
 
 
 def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
@@ -190,21 +201,22 @@ def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     for item in items.values():
         cells = _cells(query, ranks[item.id])
         if cutoff is not None and (item.rank or 0) > cutoff:
-            yield _CUT.format("<td>" * cells.count("<td>"), cutoff)
+            yield _CUT.format(cells.count("<td>"), cutoff)
             cutoff = None
         text = f" {_text(item.text or '', characters)}"
-        yield _ROW.format("", cells, escape_html(item.name), text)
+        yield _ROW.format(cells, escape_html(item.name), text)
 
 
-def _cells(query: model.QueryAnswers, ranks: Sequence[int | None]) -> str:
-    """The ranks of a passage by those systems whose rankings are known; of many the best."""
-    shown_ranks = []
-    for answer, rank in zip(query.answers, ranks, strict=False):
-        if answer.retrieved is not None:
-            shown_ranks.append(rank)
-    if query.is_of_many:
-        shown_ranks = [min(filter(None, ranks), default=None)]
-    return "".join(f"<td>{rank or NO_VALUE}" for rank in shown_ranks)
+def _cells(
+    query: model.QueryAnswers, ranks: Sequence[int | None], looks: Sequence[str] = ()
+) -> str:
+    """The ranks of a passage by those systems whose rankings are known."""
+    cells = ""
+    for answer, rank, look in zip_longest(query.answers, ranks, looks, fillvalue=None):
+        if answer is not None and answer.retrieved is not None:
+            tone = f" class={look}" if look else ""
+            cells += f"<td{tone}>{rank or NO_VALUE}"
+    return cells
 
 
 def _text(text: str, most: int) -> str:
