@@ -14,7 +14,6 @@ _QUESTION_CHARACTERS = 200
 
 
 def to_markdown(report: Report) -> str:
-    """The decision, the tables, remarks; queries worth a look are folded."""
     return "\n\n".join(filter(None, _blocks(report))) + "\n"
 
 

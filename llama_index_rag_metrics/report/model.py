@@ -79,8 +79,8 @@ class Wanted(NamedTuple):
     ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
     losses: Sequence[str] = ()  # how each system, or the last stage, lost it; "" where it didn't
     where: str = ""  # where the systems have it or how they lost it, in words
-    lost: str = ""  # how it was lost, without ranks, which a page has in columns
-    found: str = ""  # what else is to be said of where it wasn't lost
+    failure: str = ""  # how it was lost, without ranks, which a page has in columns
+    success: str = ""  # what else is to be said of where it wasn't lost
     places: Sequence[str] = ()  # "hit" or "lost" of each system or stage, "" where nobody knows
     is_missed: bool = False  # by every system; of stages by the last one
 
@@ -140,10 +140,6 @@ class QueryAnswers(NamedTuple):
     cutoff: int | None = None  # after how many passages the metric stops reading
 
     @property
-    def n_lost(self) -> int:
-        return sum(sum(map(bool, passage.losses)) for passage in self.wanted)
-
-    @property
     def is_of_many(self) -> bool:
         return len(self.answers) > MOST_ABREAST
 
@@ -172,7 +168,6 @@ class Listing:
 
     @property
     def legend(self) -> str:
-        """What the numbers in brackets are; "" where there are none."""
         return next((query.legend for query in self.queries if query.legend), "")
 
     @classmethod

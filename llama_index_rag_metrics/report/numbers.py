@@ -190,7 +190,6 @@ def _beside_0(text: str, value: float) -> str:
 
 
 def _bounds(value: object, cell: Cell) -> str:
-    """The interval of a score, or of a "signed" difference; one end may be unknown."""
     if cell.low is None and cell.high is None:
         return NO_VALUE
     show = score

@@ -40,7 +40,6 @@ class Reportable:
         """The result as plain data; `full` adds what only a page has room for."""
 
     def __repr__(self) -> str:
-        """What is decided, or how much there is; the report is in `str()`."""
         report = self.report()
         text = report.decision[0].text if report.decision else report.title
         return f"<{type(self).__name__}: {one_line(text)}>"

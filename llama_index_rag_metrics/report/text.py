@@ -63,7 +63,6 @@ def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
 
 
 def passage_line(text: str | None) -> str:
-    """The beginning of a passage in one line, its title in quotes."""
     title, body = titled(text)
     return f"“{title}” {body}" if title else body
 
@@ -99,7 +98,6 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """Names in words, the last ones as a number."""
     words = list(map(one_line, map(str, names)))
     if len(words) > most:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]

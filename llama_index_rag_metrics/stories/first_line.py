@@ -154,7 +154,6 @@ def _lost(losses: Losses, metric: str) -> str:
 
 
 def _unanswered(system: System, metric: str) -> Iterator[str]:
-    """How many failed and why, the mean of the others where they count, and how many are empty."""
     scores, n_queries = system.scores, system.scores.counts.queries
     if scores.failed:
         values = system.by_query(metric)

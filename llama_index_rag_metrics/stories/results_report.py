@@ -214,7 +214,6 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
 
 
 def failures(systems: Sequence[System]) -> list[model.Failure]:
-    """The errors of every run with their questions, the most frequent first."""
     query_ids: dict[tuple[str, str], list[str]] = defaultdict(list)
     for system in systems:
         for scores in system.scores.repeats or [system.scores]:

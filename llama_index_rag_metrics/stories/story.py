@@ -105,8 +105,8 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
-        lost="; ".join(by_holder(failures, n, _NAMED)),
-        found="; ".join(by_holder(filter(itemgetter(0), successes), n, _NAMED)),
+        failure="; ".join(by_holder(failures, n, _NAMED)),
+        success="; ".join(by_holder(filter(itemgetter(0), successes), n, _NAMED)),
         places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
         is_missed=bool(failures) and not successes,
     )
@@ -184,9 +184,8 @@ def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], l
                 share = f"{n} of {counts.n_wanted} " if counts.n_wanted > 1 else ""
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
-        moves = list(_moves(question, scores))
-        pairs += [(sentence(text), name) for text, name in moves]
-        return by_holder(pairs, n_systems), by_holder(summaries + moves, n_systems)
+        summaries += _moves(question, scores)
+        return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
         noun = "run" if question.systems[0].name == "run 1" else "system"  # or asked repeatedly
@@ -289,7 +288,7 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     stories = list(stories_of(worse_ids[:_LISTED], systems, metric))
     if not stories:
         title = f"{listing_title(metric)} on average"
-        stories = list(filter(attrgetter("n_lost"), hardest(systems, metric, _LISTED)))
+        stories = [story for story in hardest(systems, metric, _LISTED) if story.why]
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
     lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)

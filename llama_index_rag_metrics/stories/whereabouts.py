@@ -54,7 +54,6 @@ class Whereabouts(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """How it was lost, with the name of the stage that dropped it."""
         return f"dropped by {self.stage}" if self.loss == DROPPED else self.loss
 
 

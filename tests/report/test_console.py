@@ -122,7 +122,6 @@ Lowest mrr on average
      bad       0.00  failed: TimeoutError: [red]too late [31m really
  q1  how much is a day ticket?
      bad: 1 of 2 relevant passages was never retrieved.
-     bad: Rank 1 → 2.
      relevant        b [1]  b
                      good: rank 2; bad: never retrieved
                      a [2]  “Title of a” and more

@@ -68,7 +68,6 @@ def fragment(report: model.Report) -> str:
 
 
 def _body(report: model.Report, title: str, queries: model.Queries | None) -> Iterator[str]:
-    """A report from top to bottom; without `queries` those worth a look are all."""
     systems: dict[str, int] = {}
     if queries and queries.compared:
         systems = {name: number for number, name in enumerate(queries.systems)}

@@ -175,8 +175,8 @@ def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     for passage in query.wanted:
         remark = ""
         if not query.is_of_many:  # whose names would be a paragraph
-            remark += repeated(" <span class=lost>{}</span>", filter(None, [passage.lost]))
-            remark += repeated(" <span class=quiet>{}</span>", filter(None, [passage.found]))
+            remark += repeated(" <span class=lost>{}</span>", filter(None, [passage.failure]))
+            remark += repeated(" <span class=quiet>{}</span>", filter(None, [passage.success]))
         remark += f" {_text(passage.text, size.characters)}"
         cells = _cells(query, passage.ranks, passage.places)
         yield _ROW.format(cells, escape_html(passage.name), remark)
