@@ -89,14 +89,18 @@ def query_answers(
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
-    pairs, failures, successes = [], [], []
+    pairs, failures, remarks = [], list[tuple[str, str]](), list[tuple[str, str]]()
+    is_found = False
     for answer, place in question.deciding(need.places):
         if place.is_known:
             words = _words(place, answer, need, names)
             pairs.append((words, answer.system.name))
             words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
-            outcomes = failures if place.loss else successes
-            outcomes.append((words, answer.system.name))
+            if place.loss:
+                failures.append((words, answer.system.name))
+            elif words:
+                remarks.append((words, answer.system.name))
+            is_found = is_found or not place.loss
     n = question.n_deciding
     return model.Wanted(
         ids=need.ids,
@@ -106,9 +110,9 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
         failure="; ".join(by_holder(failures, n, _NAMED)),
-        success="; ".join(by_holder(filter(itemgetter(0), successes), n, _NAMED)),
+        success="; ".join(by_holder(remarks, n, _NAMED)),
         places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
-        is_missed=bool(failures) and not successes,
+        is_missed=bool(failures) and not is_found,
     )
 
 
