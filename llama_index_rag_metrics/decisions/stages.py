@@ -215,7 +215,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
     def _decision(self) -> list[Statement]:
-        """Whether each postprocessor is better than none, where passages were lost, what failed."""
         n_wanted = self.flow[-1].kept + len(self.losses)
         statements = []
         for difference in self.differences:

@@ -112,7 +112,6 @@ class _Plot:
         self.parts.append(element("text", escape_html(text), x=x, y=_pixels(y), **look))
 
     def symbol(self, across: str, down: float, series: Series, mark: Mark) -> None:
-        """The series' shape: another one each time that a colour comes again."""
         shape = _SHAPES[(series.number + series.number // len(COLOURS)) % len(_SHAPES)]
         title = element("title", escape_html(mark.title))
         self.place(across, down, element("path", title, d=shape, fill=_colour(series)))

@@ -64,7 +64,6 @@ def student(units: Units) -> Student:
 
 
 def unvaried(units: Units) -> BoolArray:
-    """(columns,) whether every unit has the same mean, rounding noise aside."""
     pull = np.abs(units.influence).max(axis=0, initial=0)
     return np.asarray(pull * units.n <= NOISE, np.bool_)
 

@@ -144,7 +144,6 @@ def _effective_queries(
 
 
 def _score_ends(share: FloatArray, n: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Wilson's interval of a share of n, with any quantile."""
     weight = 1 / (1 + z * z / n)
     centre = weight * (share + z * z / (2 * n))
     half = weight * z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

@@ -162,7 +162,6 @@ class Verdict(Sentence):
 
     @property
     def _bound(self) -> str:
-        """Return how bad it may be; of a rule that fails, how good."""
         rule, kind, together, is_upper = self.rule, "worst", 1, self.rule.lower_is_better
         if self.outcome == "fail":
             kind, together, is_upper = "best", self.together, not is_upper

@@ -82,8 +82,7 @@ _DECISIONS = {
 }
 _HOW = (
     "At most worse by: how far the true mean on {metric}, in its unit, may lie below the best "
-    "configuration's; all bounds hold at once with {confidence} confidence. Tokens are of the "
-    "passages that {metric} reads."
+    "configuration's; all bounds hold at once with {confidence} confidence."
 )
 _TWINS = " What scores the same is a rival, too: it may differ on other questions."
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
