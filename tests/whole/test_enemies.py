@@ -239,7 +239,8 @@ MOONS = [
 
 
 def test_chunks_under_the_id_of_their_document_are_said_where_their_tokens_count() -> None:
-    dataset, by_document = RetrievalDataset({"q": "?"}, {"q": ["b"]}), {"match_on": "ref_doc_id"}
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["b"]})
+    by_document: dict[str, Any] = {"match_on": "ref_doc_id"}
     results = evaluate(lambda query: MOONS, dataset, ["mrr", "recall@9tokens"], **by_document)
     assert results.scores.means == {"mrr": 0.5, "recall@9tokens": 0}
     (note,) = results.scores.label_notes
