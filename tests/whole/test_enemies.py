@@ -11,14 +11,8 @@ from typing import Any
 import pytest
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    MetadataMode,
-    NodeRelationship,
-    NodeWithScore,
-    RelatedNodeInfo,
-    TextNode,
-)
-from support.retrievers import Scripted
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
     LLMRelevancy,
@@ -98,9 +92,9 @@ class Bytes(TextNode):
 
 
 def test_content_that_is_no_text_is_refused() -> None:
-    node = NodeWithScore(node=Bytes(id_="d"), score=1.0)
+    odd = NodeWithScore(node=Bytes(id_="d"), score=1.0)
     with pytest.raises(InvalidInput, match=r"a text from get_content\(\) of node 'd'"):
-        evaluate(Scripted({text: [node] for text in QUERIES.values()}), DATASET, ["mrr"])
+        evaluate(Scripted({text: [odd] for text in QUERIES.values()}), DATASET, ["mrr"])
 
 
 def test_failed_ranking_is_empty_whatever_it_holds() -> None:
@@ -140,8 +134,7 @@ def test_scores_keep_the_labels_that_they_were_scored_with() -> None:
 def test_copies_of_results_keep_whole_texts() -> None:
     """Of 400 words and 3, a budget of 300 holds nothing, also after a pickle."""
     nodes = [NodeWithScore(node=TextNode(id_="x", text="word " * 400), score=1.0)]
-    nodes.append(NodeWithScore(node=TextNode(id_="d", text="a text"), score=0.5))
-    results = evaluate(lambda query: nodes, DATASET, "mrr")
+    results = evaluate(lambda query: [*nodes, node("d", score=0.5)], DATASET, "mrr")
     run = pickle.loads(pickle.dumps(results)).run
     scores = score_rankings(DATASET, run, "recall@300tokens", tokenizer=str.split)
     assert scores.means == {"recall@300tokens": 0.0}
@@ -149,11 +142,11 @@ def test_copies_of_results_keep_whole_texts() -> None:
 
 
 def test_systems_matched_with_other_texts_of_labels_do_not_compare() -> None:
-    node = NodeWithScore(node=TextNode(id_="n", text="The kiln fires at 1240 degrees."), score=1.0)
+    fires = NodeWithScore(node=TextNode(text="The kiln fires at 1240 degrees."), score=1.0)
     scores = {}
     for name, text in {"a": "the kiln fires at 1240 degrees", "b": "who may open the kiln"}.items():
         dataset = RetrievalDataset(QUERIES, expected_texts={key: [text] for key in QUERIES})
-        scores[name] = evaluate(lambda query: [node], dataset, "mrr", matcher="text").scores
+        scores[name] = evaluate(lambda query: [fires], dataset, "mrr", matcher="text").scores
     stored = {name: Scores.from_json(each.to_json()) for name, each in scores.items()}
     for systems in (scores, stored):
         with pytest.raises(InvalidInput, match="6 with other texts of labels"):
@@ -191,14 +184,14 @@ def test_passages_without_a_text_are_said() -> None:
 
 class Halved(BaseNodePostprocessor):
     def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
-        for node in nodes:
-            node.score /= 2
+        for item in nodes:
+            item.score /= 2
         return nodes
 
 
 def test_nodes_of_a_retriever_stay_as_they_are() -> None:
     """Half of 1 is above 0.4 for every question, not for the first alone."""
-    kept = [NodeWithScore(node=TextNode(id_="d", text="a text"), score=1.0)]
+    kept = [node("d")]
     options: Any = {"node_postprocessors": [Halved()], "min_score": 0.4}
     assert evaluate(lambda query: kept, DATASET, "mrr", **options).scores.means == {"mrr": 1.0}
 
@@ -211,12 +204,10 @@ def test_journals_hold_answers_without_the_texts_of_a_corpus(tmp_path: Path) -> 
 
 
 def test_systems_with_other_tokenizers_are_said() -> None:
-    nodes = [NodeWithScore(node=TextNode(id_="d", text="a b"), score=1.0)]
-    tokenizers = {"words": str.split, "letters": list_of_letters}
-    results: Any = {
-        name: evaluate(lambda query: nodes, DATASET, "recall@2tokens", tokenizer=each)
-        for name, each in tokenizers.items()
-    }
+    results: Any = {}
+    for name, function in {"words": str.split, "letters": list_of_letters}.items():
+        options: Any = {"tokenizer": function}
+        results[name] = evaluate(lambda query: [node("d")], DATASET, "mrr@2tokens", **options)
     said = "tokens otherwise, which scores may show: words by str.split, letters by list_of_letters"
     assert said in compare(results, "words").notes
 
@@ -225,37 +216,26 @@ def list_of_letters(text: str) -> list[str]:
     return list(text)
 
 
-def of_document(item: str, text: str, start: int) -> NodeWithScore:
-    chunk = TextNode(text=text, start_char_idx=start, end_char_idx=start + len(text))
-    chunk.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=item)
-    return NodeWithScore(node=chunk)
-
-
-MOONS = [
-    of_document("a", "Mars is red and dry.", 0),
-    of_document("a", "Venus is hot and bright.", 20),
-    of_document("b", "Enceladus has jets of water.", 0),
-]
+MOONS = [node("a1", document="a"), node("a2", document="a"), node("b1", document="b")]
 
 
 def test_chunks_under_the_id_of_their_document_are_said_where_their_tokens_count() -> None:
+    """Of three words each; the second of a is a copy, which costs nothing."""
     dataset = RetrievalDataset({"q": "?"}, {"q": ["b"]})
-    by_document: dict[str, Any] = {"match_on": "ref_doc_id"}
-    results = evaluate(lambda query: MOONS, dataset, ["mrr", "recall@9tokens"], **by_document)
-    assert results.scores.means == {"mrr": 0.5, "recall@9tokens": 0}
-    (note,) = results.scores.label_notes
-    assert note.startswith("1 of 1 rankings have several passages under one id")
-    for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@9tokens")):  # or copies
-        others = evaluate(lambda query, chunks=chunks: chunks, dataset, [name], **by_document)
+    options: dict[str, Any] = {"match_on": "ref_doc_id", "tokenizer": str.split}
+    results = evaluate(lambda query: MOONS, dataset, ["mrr", "recall@6tokens"], **options)
+    assert results.scores.means == {"mrr": 0.5, "recall@6tokens": 1}
+    assert results.scores.label_notes[0].startswith("1 of 1 rankings have several passages under")
+    for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@6tokens")):  # or copies
+        others = evaluate(lambda query, chunks=chunks: chunks, dataset, [name], **options)
         assert others.scores.notes == ()
 
 
 def test_only_metrics_that_compare_ids_are_not_valid_where_ids_do_not_fit() -> None:
-    labels = Relevance({"b": 1}, spans={"b": ("b", 0, 14)})  # documents; the ids of nodes differ
-    results = evaluate(
-        lambda query: MOONS, RetrievalDataset({"q": "?"}, {"q": labels}), ["span_recall@3", "mrr"]
-    )
-    assert results.scores.means["span_recall@3"] == 1
+    chunk = node("b1", document="b")  # of what labels name
+    chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 14  # type: ignore[attr-defined]
+    dataset = RetrievalDataset({"q": "?"}, {"q": Relevance({"b": 1}, spans={"b": ("b", 0, 14)})})
+    results = evaluate(lambda query: [chunk], dataset, ["span_recall@3", "mrr"])
     (means,) = [table for table in results.report().tables if "Means" in table.title]
     assert [cell.value for cell in means.rows[0].cells] == [1.0, "not valid"]
 
