@@ -93,10 +93,7 @@ def test_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) 
     question = re.search(r'<details class=q id="q2".*?</details>', html, re.DOTALL)
     assert question is not None
     rows = re.findall(r"<tr>((?:<td[^>]*>[^<]*)+)", question[0])
-    assert rows == [
-        "<td class=hit>1<td class=hit>2<td>",
-        "<td>2<td>1<td>",
-    ]  # c, which is relevant, and x
+    assert rows == ["<td class=hit>1<td class=hit>2<td>", "<td>2<td>1<td>"]  # c, relevant, and x
 
 
 def test_question_of_many_systems_names_each() -> None:
