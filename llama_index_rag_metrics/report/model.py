@@ -35,7 +35,6 @@ class Cell(NamedTuple):
 
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
-        """A number, quiet where there is none, or where it counts 0."""
         if value is None or (form == "count" and not value):
             tone = "quiet"
         return cls(value, form, tone)

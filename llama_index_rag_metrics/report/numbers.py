@@ -17,7 +17,6 @@ _FEWEST_DIGITS, _MOST_DIGITS = 2, 9
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
-    """A cell as text; a score with its interval, unless `interval` is False."""
     if cell.value is None and cell.form not in ("range", "bounds"):
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)

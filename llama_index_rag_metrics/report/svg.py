@@ -71,8 +71,6 @@ class _Scale:
 
 
 class _Plot:
-    """What is drawn, how high it is, and what room it needs on its sides."""
-
     def __init__(self, figure: Figure, height: float, left: int = 12, right: int = 14) -> None:
         self.figure, self.height, self.left, self.right = figure, height, left, right
         self.parts: list[str] = []

@@ -39,8 +39,6 @@ _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 
 
 class Trimmed:
-    """Another renderable without rich's trailing blanks: files read like terminals."""
-
     def __init__(self, part: RenderableType) -> None:
         self.part = part
 

@@ -68,7 +68,6 @@ def passage_line(text: str | None) -> str:
 
 
 def difference(old: str, new: str) -> tuple[str, str]:
-    """Two texts from a few words before their first difference on."""
     old, new = one_line(old), one_line(new)
     pairs = enumerate(zip(old, new, strict=False))
     parting = next((n for n, (letter, opposite) in pairs if letter != opposite), len(old))

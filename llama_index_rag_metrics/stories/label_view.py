@@ -110,7 +110,6 @@ class System(NamedTuple):
 
     @property
     def repeats(self) -> list[System]:
-        """The runs of questions that were asked several times, each as a system."""
         runs = enumerate(self.scores.repeats, 1)
         return [System.of(scores, f"run {number}") for number, scores in runs]
 

@@ -243,7 +243,6 @@ def listing_title(metric: str) -> str:
 
 
 def worst_first(systems: Sequence[System], metric: str) -> list[str]:
-    """The scored questions by their mean over the systems; ties keep their order."""
     values: dict[str, list[float]] = defaultdict(list)
     for column in columns_of(systems, name_among(metric, metrics_of(systems))):
         for query_id, value in column.items():

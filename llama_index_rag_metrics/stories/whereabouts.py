@@ -61,8 +61,6 @@ NOWHERE = Whereabouts()
 
 
 class SystemAnswer:
-    """What one system gave for a question, as a metric reads it."""
-
     def __init__(self, system: System, query_id: str, metric: str, view: LabelView) -> None:
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         self.system, self.view, self.ranking = system, view, ranking

@@ -118,6 +118,9 @@ function start() {
   list.addEventListener("toggle", (event) => {
     const folded = late(event.target);
     if (folded) folded.outerHTML = folded.textContent;
+    for (const cell of event.target.querySelectorAll(".ranks tr:not(.cut) td:not(:last-child)")) {
+      cell.dataset.head = cell.closest("table").rows[0].cells[cell.cellIndex].textContent;
+    }
     if (event.target.open && event.target.id) history.replaceState(null, "", `#${encodeURIComponent(event.target.id)}`);
   }, true);
 }

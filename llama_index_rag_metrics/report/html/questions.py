@@ -92,7 +92,6 @@ def _look(gain: float) -> str:
 
 
 def _losses(query: model.QueryAnswers) -> Counter[str]:
-    """Whatever went wrong with a question, and how often with a relevant passage."""
     losses = Counter[str]()
     for answer in query.answers:
         if answer.error is not None:
