@@ -244,14 +244,11 @@ def detectable_differences(
     units: Units, widest: FloatArray, *, alpha: float = 0.05
 ) -> list[float | None]:
     """The smallest true difference that each column shows, if enough units changed."""
-    changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0).tolist()
-    columns = zip(Changes.seen(units, widest), units.n.tolist(), changed, strict=True)
-    distances: list[float | None] = []
-    for changes, n, n_changed in columns:
-        distance = None
-        if n_changed * changes.evenness >= FEWEST_CHANGED:
-            distance = changes.distance(to_be_better(alpha), n)
-        distances.append(distance)
+    n, n_changed = units.n, np.count_nonzero(np.abs(units.sums) > NOISE, axis=0)
+    distances: list[float | None] = [None] * len(n)
+    for column, changes in enumerate(Changes.seen(units, widest)):
+        if n_changed[column] * changes.evenness >= FEWEST_CHANGED:
+            distances[column] = changes.distance(to_be_better(alpha), float(n[column]))
     return distances
 
 

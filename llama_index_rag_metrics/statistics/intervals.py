@@ -72,11 +72,10 @@ def mean_intervals(
     are_hits = may_be_hits & has_hits.all(axis=0)
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     quantile = np.asarray(stdtrit(np.maximum(units.n_even - 1, 1), (1 + confidence) / 2))
-    imagined_low, imagined_high = np.where(are_hits, np.nan, [lowest, highest])
-    n_below = _effective_queries(units, share, span, imagined_low)
-    n_above = _effective_queries(units, share, span, imagined_high)
-    lows = lowest + span * _score_ends(share, n_below, quantile)[0]
-    highs = lowest + span * _score_ends(share, n_above, quantile)[1]
+    imagined = np.where(are_hits, np.nan, [lowest, highest])
+    n_by_end = _effective_queries(units, share, span, imagined)
+    low, high = _score_ends(share, n_by_end, quantile)
+    lows, highs = lowest + span * low[0], lowest + span * high[1]
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
@@ -92,7 +91,6 @@ def mean_intervals(
 def _interval(
     values: FloatArray, ends: tuple[float, float], reason: str, *, is_bounded: bool
 ) -> MeanInterval:
-    """The interval with these ends, or none for a reason; where all scores are equal, its note."""
     mean, n, note = exact_mean(values), len(values), ""
     if n and np.ptp(values) <= NOISE:
         note = f"interval approximate: {SAME}"
@@ -116,10 +114,8 @@ def reason_no_interval(units: Units, position: int) -> str:
 
 
 def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    missing = np.isnan(columns)
-    lowest = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
-    highest = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
-    lowest, highest = np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
+    filled = np.where(np.isnan(columns), 0.0, columns)
+    lowest, highest = filled.min(axis=0, initial=0.0), filled.max(axis=0, initial=0.0)
     low, high = bounds.T
     lowest = np.where(np.isfinite(low), np.minimum(low, lowest), lowest)
     highest = np.where(np.isfinite(high), np.maximum(high, highest), highest)
@@ -129,9 +125,9 @@ def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, F
 def _effective_queries(
     units: Units, share: FloatArray, span: FloatArray, imagined: FloatArray
 ) -> FloatArray:
-    """(columns,) how many zeros and ones of the same mean would tell as much as the scores.
+    """(ends, columns) how many zeros and ones of the same mean would tell as much as the scores.
 
-    Half a unit more is taken to score `imagined`, (columns,); NaN for none.
+    Half a unit more is taken to score `imagined`, of the same shape; NaN for none.
     """
     count, n = units.n_even, units.n_units
     of_hits = share * (1 - share)

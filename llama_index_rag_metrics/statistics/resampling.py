@@ -108,18 +108,13 @@ def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0
     """
     sums = units.sums if units.clusters is None else units.own_means
     norms = np.sqrt(np.square(sums).sum(axis=0))
-    distinct = [_distinct_columns(units, family) for family in families]
-    largest: list[list[FloatArray]] = [[] for _ in families]
-    for flipped in flipped_sums(sums):
-        size = ratio(np.abs(flipped), norms)
-        for blocks, columns in zip(largest, distinct, strict=True):
-            blocks.append(size[:, columns].max(axis=1, initial=0.0))
+    sizes = ratio(np.abs(np.concatenate(list(flipped_sums(sums)))), norms)
     levels = []
-    for blocks, columns in zip(largest, distinct, strict=True):
-        level = alpha
+    for family in families:
+        columns, level = _distinct_columns(units, family), alpha
         if len(columns) > 1:
-            n = int(units.n_units[columns].max())
-            level = level_of_largest(np.concatenate(blocks), n, alpha, len(columns), sides=2)
+            n, largest = int(units.n_units[columns].max()), sizes[:, columns].max(axis=1)
+            level = level_of_largest(largest, n, alpha, len(columns), sides=2)
         levels.append(level)
     return levels
 
