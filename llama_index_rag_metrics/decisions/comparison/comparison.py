@@ -57,6 +57,11 @@ class Comparison(Reportable):
 
     `differences` are by system, then metric; also `comparison["hybrid", "ndcg@10"]`. `means` has
     the mean of each (system, metric), over all questions with a score; the first metric decides.
+
+    Examples:
+        >>> old, new = (Scores(["q1", "q2"], {"mrr": [1.0, mrr]}) for mrr in (0.0, 0.5))
+        >>> print(compare({"old": old, "new": new}, "old")["new", "mrr"])
+        new may be 0.97 worse or 0.97 better than old on mrr: 2 questions can't tell.
     """
 
     systems: Mapping[str, System]  # the baseline first
