@@ -27,8 +27,6 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
-_BEHIND_NAME = re.compile(r"[(@]")
-
 # names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
 
@@ -43,7 +41,7 @@ class MetricName:
         if metric._alias is None:
             return name
         alias, target = metric._alias
-        bare = _BEHIND_NAME.split(name)[0]
+        bare = re.split(r"[(@]", name)[0]
         return alias + name.removeprefix(bare) if bare == target else name
 
 

@@ -99,7 +99,6 @@ LIMITS: dict[str, tuple[float, float]] = {}
 
 
 def _add(metric_class: type[NamedMetric]) -> None:
-    """Put a metric class into the table, with its variants; it can then be called by name."""
     presets = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
     for name in presets:
         if not re.fullmatch(r"[A-Za-z][\w\-]*", name):

@@ -65,6 +65,4 @@ def node_span(node: BaseNode, text: str | None = None) -> Span | None:
         length = len(node.get_content() if text is None else text)
         return Span(node.node_id, 0, length) if length else None
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-    if start is None or end is None or not 0 <= start < end:
-        return None
-    return Span(source.node_id, start, end)
+    return stored_span({"ref_doc_id": source.node_id, "start_char_idx": start, "end_char_idx": end})

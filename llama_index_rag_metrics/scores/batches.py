@@ -83,8 +83,12 @@ def score_batch(
     asked_at: Callable[[int], Asked],
 ) -> ScoredBatch:
     """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
-    is_unanswerable = (judged.n_gaining == 0) & is_judged
-    reason = _reasons(judged, options, is_judged, is_failed)
+    has_no_relevant = judged.n_gaining == 0
+    is_unanswerable = has_no_relevant & is_judged
+    reason = np.zeros(len(judged), np.int64)
+    reason[is_failed & (options.failed == "exclude")] = _FAILED
+    reason[has_no_relevant & ~is_judged] = _UNJUDGED
+    reason[is_unanswerable & (options.no_relevant != "zero")] = _NO_RELEVANT
     if options.no_relevant == "error" and is_unanswerable.any():
         question = asked_at(int(is_unanswerable.argmax()))
         remedy = "Leave such questions out of the means with no_relevant='exclude'."
@@ -113,19 +117,6 @@ def score_batch(
             has_value &= ~is_failed
         scored.columns[name] = np.where(has_value, column, np.nan)
     return scored
-
-
-def _reasons(
-    judged: JudgedRankings, options: ScoringOptions, is_judged: BoolArray, is_failed: BoolArray
-) -> IntArray:
-    has_no_relevant = judged.n_gaining == 0
-    reason = np.zeros(len(judged), np.int64)
-    if options.failed == "exclude":
-        reason[is_failed] = _FAILED
-    reason[has_no_relevant & ~is_judged] = _UNJUDGED
-    if options.no_relevant != "zero":
-        reason[has_no_relevant & is_judged] = _NO_RELEVANT
-    return reason
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:

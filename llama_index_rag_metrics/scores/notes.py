@@ -47,7 +47,6 @@ _RISING = (
     "counts, not the scores"
 )
 _EQUAL = "all scores are equal in {n:,} of {rankings:,} rankings, and say nothing about the order"
-
 _CHUNKS = (
     "{n:,} of {rankings:,} rankings have several passages under one id, as chunks have that of "
     "their document: the first alone counts, also its {needs}"

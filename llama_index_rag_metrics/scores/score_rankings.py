@@ -131,7 +131,6 @@ def _about(dataset: RetrievalDataset, metrics: Sequence[RankingMetric]) -> dict[
 def _score_run(
     score: Callable[..., Scores], labels: Mapping[str, Any], run: Run, options: ScoringOptions
 ) -> Scores:
-    """Score a run; labelled questions that a log doesn't have weren't asked."""
     asked_labels, not_asked = dict(labels), list[str]()
     if run.is_log and not (run and labels.keys().isdisjoint(run)):
         asked_labels = picked(labels, filter(run.__contains__, labels))
