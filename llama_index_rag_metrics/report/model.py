@@ -227,7 +227,6 @@ class Figure(NamedTuple):
     has_zero_line: bool = False  # whether a line marks x = 0
 
 
-# the captions of figures by their kind
 CAPTIONS: Mapping[str, str] = {
     "differences": "Differences from the baseline",
     "by_cutoff": "By cutoff k",

@@ -34,11 +34,10 @@ _RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 def on_page(figure: Figure, caption: str) -> str:
     forms = {"points": _points, "lines": _lines, "marks": _marks}
     plot = forms[figure.form](figure)
-    title = {"role": "img", "aria_label": caption, "fill": "currentColor"}
-    size = {"width": "100%", "height": _pixels(plot.height)}
+    look = {"role": "img", "aria_label": caption, "fill": "currentColor", "overflow": "visible"}
     top = 12 + _LINE * bool(figure.y)
     padding = f"padding:{top}px {plot.right}px {_BELOW}px {plot.left}px"
-    svg = element("svg", *plot.parts, overflow="visible", **title, **size)
+    svg = element("svg", *plot.parts, width="100%", height=_pixels(plot.height), **look)
     return element("div", svg, class_="plot", style=padding)
 
 

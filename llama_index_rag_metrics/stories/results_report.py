@@ -54,8 +54,7 @@ def systems_report(
     if primary:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
-        on_average = " on average" if len(systems) > 1 else ""
-        title_of_worst = f"{listing_title(primary)}{on_average}"
+        title_of_worst = listing_title(primary) + " on average" * (len(systems) > 1)
         sentences = losses_sentence(counted_losses)
         listings = [model.Listing(title_of_worst, stories, on_request=_WHY, lead=sentences)]
     if decision is None:

@@ -220,9 +220,8 @@ def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
     repeats = []
     for answer in question.answers:
         scores = answer.system.scores
-        metadata = scores.metadata.get(question.query_id, {})
-        if metadata and not conversation:
-            conversation = conversation_sentence(metadata)
+        if not conversation:
+            conversation = conversation_sentence(scores.metadata.get(question.query_id, {}))
         is_asked |= scores.excluded.get(question.query_id) != "not asked"
         is_judged |= bool(answer.judged)
         if scores.repeats:

@@ -195,9 +195,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     for reason, n in Counter(story.left_out for story in stories if story.left_out).items():
         text += f", {n:,} with {escape_html(reason)}".replace("with not ", "not ")
     text = f"<span role=status>{text}</span> · {escape_html(queries.metric)}"
-    compared = ""
-    if queries.compared:
-        compared = escape_html("|".join(queries.systems))
+    compared = escape_html("|".join(queries.systems)) * queries.compared
     yield (
         f'<section id=rag-questions data-systems="{compared}"{" data-stages" * queries.stages}>'
         "<h2>Questions</h2>"

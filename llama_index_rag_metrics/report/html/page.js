@@ -71,7 +71,6 @@ function start() {
   form.append(make("label", {}, "Search ", search), showLabel, orderLabel);
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
-
   const textOf = (question) => (question.words ??= words(question));
   const isShown = (question) => {
     const [kind, ...rest] = show.value.split(" ");
