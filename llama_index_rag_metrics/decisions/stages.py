@@ -15,13 +15,6 @@ from typing import Any, NamedTuple
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.decisions.comparison.difference import (
-    TALLY,
-    Difference,
-    differences_of,
-    what_to_do,
-)
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.as_ask import (
     Answer,
     Question,
@@ -60,6 +53,9 @@ from llama_index_rag_metrics.stories import whereabouts
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import Item, System, metrics_of
 from llama_index_rag_metrics.stories.results_report import means_table, queries_of, systems_report
+
+from .comparison.difference import TALLY, Difference, differences_of, what_to_do
+from .comparison.pairing import Paired, pair
 
 _CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
@@ -136,12 +132,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, decision=decision)
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
-        means = self._means("Means with 95 % intervals", [self._metric])
-        other_means = self._means("On other metrics", metrics)
+        means = self._means("Means with 95 % intervals", [self._metric], ["difference", TALLY])
+        other_means = self._means("On other metrics", metrics, ["difference"])
         other_means = replace(other_means, is_detail=len(metrics) > _MOST_METRICS)
-        passages = Table(
-            "Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage"
-        )
+        head = ("kept", "lost", "in questions")
+        passages = Table("Relevant passages by stage", head, rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         compared = len(systems) > 1
         return replace(
@@ -152,20 +147,17 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             queries=partial(queries_of, systems, self._metric, compared=compared, stages=True),
         )
 
-    def _means(self, title: str, metrics: Sequence[str]) -> Table:
-        """The mean of each stage, and how it differs from the last; on the first metric tallied."""
+    def _means(self, title: str, metrics: Sequence[str], columns: Sequence[str]) -> Table:
+        """The mean of each stage on each metric, and how it differs from the last, in columns."""
         head, rows = list[str](), []
         cells = {(row.system, row.metric): row.cells for row in self._differences}
-        columns = {
-            metric: ["difference", TALLY][: 1 + (metric == self._metric)] for metric in metrics
-        }
-        for metric, heads in columns.items():
-            head += [metric, *heads]
+        for metric in metrics:
+            head += [metric, *columns]
         for stage, means in means_table(self._systems, metrics).rows:
             row = []
-            for (metric, heads), mean in zip(columns.items(), means, strict=True):
+            for metric, mean in zip(metrics, means, strict=True):
                 differences = cells.get((stage, metric), [Cell(None, tone="quiet")] * 2)
-                row += [mean, *differences[: len(heads)]]
+                row += [mean, *differences[: len(columns)]]
             rows.append(Row(stage, row))
         return Table(title, head, rows, "stage", text="Differences are from the stage before.")
 
@@ -174,8 +166,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     @cached_property
     def _paired(self) -> Paired:
-        metrics = dict.fromkeys([self._metric, *metrics_of(self._systems)])
-        return pair(map_values(attrgetter("scores"), self), list(metrics))
+        metrics = [self._metric, *metrics_of(self._systems)]
+        return pair(map_values(attrgetter("scores"), self), metrics)
 
     @cached_property
     def _systems(self) -> list[System]:
@@ -183,7 +175,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     @property
     def _metric(self) -> str:
-        """The first metric of rankings, or of anything where there is none."""
         metrics = self[whereabouts.RETRIEVER].scores.metric_names
         for metric in metrics:
             if ranking_metric(metric) is not None:

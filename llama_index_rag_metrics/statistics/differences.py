@@ -87,7 +87,7 @@ def widest_apart(
     return np.where(observed > NOISE, reach, unseen)
 
 
-def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
+def effective_changes(changes: FloatArray, widest: FloatArray | float) -> FloatArray:
     """(columns,) how many changes of one size say as much as these, (units, columns)."""
     effective = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
     by_size: FloatArray = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
@@ -189,10 +189,9 @@ class Changes:
                 size = float(units.n[position]) / n_units
                 evenness = float(units.n_even[position]) / n_units
             changes = units.sums[:, position] / size
-            squares = float(np.square(changes).sum())
-            largest = np.array([reach / evenness])
+            largest = reach / evenness
             effective = float(effective_changes(np.abs(changes)[:, None], largest)[0])
-            unseen = _UNSEEN * (squares + (reach / evenness) ** 2) / (effective + 1)
+            unseen = _UNSEEN * (np.square(changes).sum() + largest**2) / (effective + 1)
             total = n_units + _UNSEEN
             pull = units.influence[:, position] * n_units
             variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)

@@ -134,7 +134,6 @@ class Comparison(Reportable):
 
     @property
     def _outcomes(self) -> list[model.Statement]:
-        """The verdicts on many systems, a line an outcome; a table has their numbers."""
         names: dict[tuple[str, model.Tone], list[str]] = defaultdict(list)
         for name in self._rivals:
             row = self._by_metric[self.primary][name]
@@ -198,12 +197,10 @@ class Comparison(Reportable):
     def _is_common(self, metric: str) -> BoolArray:
         """(questions,) whether all systems have a score, but for those that have none at all."""
         is_missing = np.isnan(self.paired.columns[metric])
-        is_common: BoolArray = ~np.any(is_missing[:, ~is_missing.all(axis=0)], axis=1)
-        return is_common
+        return np.asarray(~is_missing[:, ~is_missing.all(axis=0)].any(axis=1), np.bool_)
 
     @cached_property
     def _common_means(self) -> Mapping[tuple[str, str], MeanInterval]:
-        """The means over the questions that all measured systems have scores for."""
         columns = {}
         for metric, scores in self.paired.columns.items():
             if not self._is_paired(metric):
@@ -267,7 +264,6 @@ class Comparison(Reportable):
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
     def _figure(self) -> model.Figure:
-        """Return each system's differences, of few systems on each metric of the same scale."""
         metrics, scale = [self.primary], limits_of(self.primary)
         if len(self.systems) <= model.MOST_ABREAST:
             metrics = [name for name in self.metric_names if limits_of(name) == scale]
@@ -363,7 +359,6 @@ def compare(
 
 
 def _asked_otherwise(systems: Mapping[str, System]) -> Iterator[str]:
-    """Yield by what systems were matched, and their tokens counted, where that differs."""
     for aspect in ("matched", "tokens"):
         ways: dict[str, str] = {}
         for name, system in systems.items():

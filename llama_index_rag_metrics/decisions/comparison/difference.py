@@ -121,10 +121,9 @@ class Difference(Sentence):
     @property
     def cells(self) -> list[Cell]:
         """The difference with its interval, and how many questions are better, same and worse."""
-        difference = Cell(self.difference, "signed", self.statement.tone, self.low, self.high)
-        digits = numbers.digits_for(self.n, self.low, self.high)
-        tally = self.wins, self.ties, self.losses
-        return [difference._replace(digits=digits), Cell(tally, "tally")]
+        tone, digits = self.statement.tone, numbers.digits_for(self.n, self.low, self.high)
+        difference = Cell(self.difference, "signed", tone, self.low, self.high, digits=digits)
+        return [difference, Cell((self.wins, self.ties, self.losses), "tally")]
 
     @property
     def verdict(self) -> str:
@@ -156,8 +155,7 @@ def differences_of(
     paired: Paired, keys: Sequence[Key], confidence: float, margin: float | None = None
 ) -> Iterator[Difference]:
     """Yield differences; intervals on the first metric hold together, and those on all others."""
-    units = paired.units(keys)
-    widest = paired.widest(keys)
+    units, widest = paired.units(keys), paired.widest(keys)
     confidences, limits = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
     is_primary = np.array([metric == keys[0][1] for _, metric, _ in keys])

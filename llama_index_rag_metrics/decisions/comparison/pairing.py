@@ -45,8 +45,7 @@ class Paired:
         return column[:, self.systems.index(system)]
 
     def is_scored(self, metric: str) -> BoolArray:
-        is_scored: BoolArray = np.all(~np.isnan(self.columns[metric]), axis=1)
-        return is_scored
+        return np.asarray(~np.isnan(self.columns[metric]).any(axis=1), np.bool_)
 
     def scored(self, metric: str) -> tuple[list[str], FloatArray]:
         """Return the ids of the questions that have all scores, and their (queries, systems)."""

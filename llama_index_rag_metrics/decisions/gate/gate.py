@@ -149,8 +149,7 @@ least baseline (2 questions).
         if baseline is None:
             raise InvalidInput("baseline", None, "a baseline, since a rule names it", _ACCEPT)
         previous = baseline_scores(baseline, scores.name)
-        sides = {"the baseline": previous, "these scores": scores}
-        check_questions(sides, "baseline", _ACCEPT)
+        check_questions({"the baseline": previous, "these scores": scores}, "baseline", _ACCEPT)
     systems, verdicts = [system_of(results, scores.name or "now")], []
     if previous is not None:
         name = previous.name if previous.name != scores.name else ""
@@ -217,7 +216,6 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
 
 
 def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryAnswers]:
-    """Yield the questions that lost most against the baseline, or are farthest off the limit."""
     rule, metric = verdict.rule, verdict.metric
     if verdict.outcome == "pass" or metric not in verdict.paired.columns:
         return

@@ -195,8 +195,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
         raise InvalidInput("rule", str(rule), expected, EXAMPLES)
     query_ids, scores = paired.scored(metric)
     n_due = min(len(side.due(metric)) for side in sides.values())
-    mean = exact_mean(scores[:, -1])
-    verdict = Verdict(rule, metric, mean, len(scores), n_due, paired=paired)
+    verdict = Verdict(rule, metric, exact_mean(scores[:, -1]), len(scores), n_due, paired=paired)
     if _BEFORE in sides:
         differences = verdict.values[~np.isnan(verdict.values)]
         verdict = replace(
@@ -252,7 +251,6 @@ def decide(measured: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _decided(verdict: Verdict, together: int) -> Verdict:
-    """Return the verdict by its bounds: it passes by the worse, and fails by the better one."""
     rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
     confidences = rule.confidence or 0.0, rule.failing_confidence(together)
     low, high, low_to_fail, high_to_fail = _bounds(verdict, units, *confidences)

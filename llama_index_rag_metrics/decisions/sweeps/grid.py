@@ -122,7 +122,6 @@ def _column(parameter: str, values: Any) -> list[tuple[Any, Any]]:
 
 
 def _check(parameter: str, content: Any) -> None:
-    """Refuse a value without a name that is a secret, or whose text doesn't say all of it."""
     argument = f"grid[{parameter!r}]"
     is_secret = isinstance(content, SecretStr)
     if isinstance(content, str) and content:

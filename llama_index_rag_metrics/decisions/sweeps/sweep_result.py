@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -198,10 +197,8 @@ class Sweep(Reportable):
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
-        columns: dict[str, list[Any]] = defaultdict(list)
-        for record in map(self._record, self):
-            for name, value in record.items():
-                columns[name].append(value)
+        records = list(map(self._record, self))
+        columns = {name: list(map(itemgetter(name), records)) for name in records[0]}
         return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",
@@ -237,8 +234,7 @@ class Sweep(Reportable):
         return self._contest.scores
 
     def _scores_of(self, configuration: Configuration) -> FloatArray:
-        column: FloatArray = self._scores[:, self._finished.index(configuration)]
-        return column
+        return np.asarray(self._scores[:, self._finished.index(configuration)], np.float64)
 
     @cached_property
     def _tied(self) -> list[Configuration]:
@@ -248,7 +244,6 @@ class Sweep(Reportable):
 
     @cached_property
     def _is_ahead(self) -> bool:
-        """Whether the best mean is shown to beat all others that score otherwise."""
         rivals = [self._scores_of(point) for point in self.ranked if point not in self._tied]
         columns = [self._scores_of(self.ranked[0]), *rivals]
         if len(columns) < 2 or len(self._scores) < 2:
@@ -386,7 +381,6 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> model.Figure | None:
-        """Each configuration by tokens and quality, if tokens differ; with their ranks."""
         marks, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)

@@ -137,7 +137,6 @@ async def _evaluated(
     metrics: Sequence[BaseRetrievalMetric],
     options: dict[str, Any],
 ) -> Configuration:
-    """Build a configuration, unless its journal has every answer, and evaluate it."""
     params = dict(configuration.params)
     if _MIN_SCORE in params:
         options[_MIN_SCORE] = params.pop(_MIN_SCORE)
