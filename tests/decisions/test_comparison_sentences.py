@@ -119,9 +119,8 @@ class TestIntervals:
         lower, upper = pseudo_bounds(once, 0.975, widest=1.0)
         assert has_at_most is not None
         assert lower < -has_at_most
-        assert ends(difference_of(nothing, once, "span_iou")) == pytest.approx(
-            (-has_at_most, upper)
-        )
+        both_ends = ends(difference_of(nothing, once, "span_iou"))
+        assert both_ends == pytest.approx((-has_at_most, upper))
         turned = difference_of(1 - nothing, 1 - once, "span_iou")
         assert ends(turned) == pytest.approx((-upper, has_at_most))
         # there is no such end where a metric has no limits

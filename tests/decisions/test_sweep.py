@@ -84,14 +84,11 @@ class Builder:
 
 
 GRID = {"share": [2, 9], "top_k": [1, 3]}
-
-
-def split(text: str) -> list[str]:
-    return text.split()
+TOO_FEW = "Not enough questions to choose one of 2 configurations on ndcg"
 
 
 def test_quality_and_cost_of_every_configuration() -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=str.split)
     names = ["share=2, top_k=1", "share=2, top_k=3", "share=9, top_k=1", "share=9, top_k=3"]
     assert [configuration.name for configuration in swept] == names
     alone = evaluate(Builder()(9, 3), DATASET, ["recall@3", "mrr"])
@@ -104,7 +101,7 @@ def test_quality_and_cost_of_every_configuration() -> None:
 
 def test_cheapest_of_those_within_the_tolerance() -> None:
     # both with share 9 score the same on each of the 60 questions; those with share 2 lose 0.7
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=str.split, tolerance=0.1)
     assert swept.winner is None
     assert [configuration.params["share"] for configuration in swept.within] == [9, 9]
     taken = swept.recommended
@@ -120,7 +117,7 @@ def test_cheapest_of_those_within_the_tolerance() -> None:
 
 def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     # equal on all 60 questions is not yet equal within 0.02 on all others
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=str.split)
     assert swept.tolerance == 0.02
     assert swept.recommended is None
     assert swept.within == []
@@ -129,16 +126,12 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
         "others are worse on recall@3 (95 % confidence)."
     )
     others = made_sweep({"a": ([1.0, 0.0] * 30, 9, 0.1), "b": ([1.0] * 31 + [0.0] * 29, 9, 0.1)})
-    assert others.decision.startswith(
-        "Not enough questions to choose one of 2 configurations on ndcg: until you have about "
-    )
+    assert others.decision.startswith(f"{TOO_FEW}: until you have about ")
     # means that are equal but for rounding: no number of questions would do
     shuffled = made_sweep(
         {"a": ([0.1, 0.2, 0.3] * 4, 9, 0.1), "b": ([0.3, 0.2, 0.1] * 4, 9, 0.1)}, tolerance=0
     )
-    assert shuffled.decision == (
-        "Not enough questions to choose one of 2 configurations on ndcg: keep name=a."
-    )
+    assert shuffled.decision == f"{TOO_FEW}: keep name=a."
     verdicts = [found.report().decision[0] for found in (swept, shuffled)]
     badges = [(verdict.tone, verdict.label) for verdict in verdicts]
     assert badges == [("best", "best"), ("normal", "can't tell")]
@@ -187,9 +180,7 @@ def test_winner_and_a_cheaper_one() -> None:
 def test_question_alone_tells_nothing() -> None:
     swept = made_sweep({"a": ([1.0], 0, 0.0), "b": ([0.5], 0, 0.0)})
     assert swept.recommended is None
-    assert swept.decision == (
-        "Not enough questions to choose one of 2 configurations on ndcg: keep name=a."
-    )
+    assert swept.decision == f"{TOO_FEW}: keep name=a."
     assert json.loads(swept.to_json())[0]["at_most_worse"] is None
 
 
@@ -218,15 +209,15 @@ def test_configurations_without_a_question_in_common() -> None:
 
 def test_metric_without_a_scale_recommends_only_the_best() -> None:
     # dcg has no upper limit, so that nothing says how much of it is little
-    swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split)
     assert swept.tolerance == 0
     assert swept.decision.startswith("Keep share=9, top_k=1: it scores the same as share=9,")
-    wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split, tolerance=0.5)
+    wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
 
 
 def test_trade_off_names_what_is_recommended() -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=str.split, tolerance=0.1)
     figure = swept.report().figures["tradeoff"]()
     assert figure is not None
     (points,) = figure.series
@@ -244,14 +235,14 @@ def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:
     read = {"recall@1": 10, "recall@20tokens": 20, "recall@19tokens": 10, "mrr": 30}
     grid = {"share": [9], "top_k": [3]}
     for name, tokens in read.items():
-        (configuration,) = sweep(Builder(), grid, DATASET, [name], tokenizer=split)
+        (configuration,) = sweep(Builder(), grid, DATASET, [name], tokenizer=str.split)
         assert configuration.tokens == tokens, name
     # by text, the first two chunks are one item, and the third is the second one
     texts = ["a b c d e", "a b c d e f", "x y z", "u v"]
     nodes = [NodeWithScore(node=TextNode(text=text)) for text in texts]
     labels = RetrievalDataset({"q": "?"}, expected_texts={"q": [texts[0], texts[2]]})
     for name, tokens in {"recall@1": 5, "recall@2": 14, "recall@13tokens": 11}.items():
-        options: dict[str, Any] = {"matcher": "text", "tokenizer": split}
+        options: dict[str, Any] = {"matcher": "text", "tokenizer": str.split}
         (configuration,) = sweep(lambda: lambda _: nodes, {}, labels, [name], **options)
         assert configuration.tokens == tokens, name
 
@@ -291,7 +282,7 @@ def test_winner_where_there_is_one() -> None:
 
 
 def test_metric_of_which_less_is_better() -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=str.split)
     assert swept.ranked[0].params["top_k"] == 1
 
 
@@ -316,13 +307,13 @@ async def _abuild(share: int, top_k: int) -> Any:
 
 
 def test_builds_may_be_asynchronous() -> None:
-    swept = asyncio.run(asweep(_abuild, GRID, DATASET, ["mrr"], tokenizer=split))
+    swept = asyncio.run(asweep(_abuild, GRID, DATASET, ["mrr"], tokenizer=str.split))
     alone = sweep(Builder(), GRID, DATASET, ["mrr"])
     assert [point.mean("mrr") for point in swept] == [point.mean("mrr") for point in alone]
 
 
 def test_sweep_is_reported_everywhere(tmp_path: Path) -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=str.split)
     frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
     assert frame["recommended"].tolist() == [False] * 4
@@ -336,10 +327,10 @@ def test_sweep_is_reported_everywhere(tmp_path: Path) -> None:
 
 
 def test_head_says_what_all_configurations_share() -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=str.split)
     report = swept.report()
     about = dict(report.about)
-    assert about["tokens by"] == "split"
+    assert about["tokens by"] == "str.split"
     # what differs is said once, in the table, and not again for each configuration
     assert not any("share=" in text for text in about.values())
     assert "90 % confidence" in report.tables[0].text

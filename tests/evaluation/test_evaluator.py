@@ -276,9 +276,8 @@ def test_head_of_a_report_names_the_retriever_as_people_do() -> None:
     assert named(lambda query: ["d1"]) == "function"
     # a name that was given needs no class beside it
     assert named(inside, name="mine") is None
-    assert named(inside, name="mine", node_postprocessors=[Postprocessor(function=list)]) == (
-        "mine → Postprocessor"
-    )
+    processed = named(inside, name="mine", node_postprocessors=[Postprocessor(function=list)])
+    assert processed == "mine → Postprocessor"
 
 
 N = 12

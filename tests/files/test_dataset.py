@@ -137,9 +137,8 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
 
 def test_repr_counts(dataset: RetrievalDataset) -> None:
     assert repr(dataset) == "<RetrievalDataset moons: 4 questions, labelled (3 labels), 3 passages>"
-    assert (
-        repr(RetrievalDataset({"q": "?"})) == "<RetrievalDataset: 1 question, 0 of them labelled>"
-    )
+    text = repr(RetrievalDataset({"q": "?"}))
+    assert text == "<RetrievalDataset: 1 question, 0 of them labelled>"
     assert len(dataset) == 4
 
 

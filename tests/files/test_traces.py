@@ -38,6 +38,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "traces.jsonl"
 
 
+UNUSED = "rerankings that failed or aren't of one retrieval: the order before them counts"
+
+
 class TestSessions:
     def test_retrieval_by_itself_is_a_plain_ranking(self, path: Path) -> None:
         write_lines(path, request(retrieval("s", "Who?", ["b", "a"], begin=1, seconds=0.25)))
@@ -162,9 +165,7 @@ class TestRerankings:
         )
         run = read_traces(path)
         assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
-        assert run.notes == (
-            "rerankings that failed or aren't of one retrieval: the order before them counts: 1",
-        )
+        assert run.notes == (f"{UNUSED}: 1",)
 
     def test_reranking_that_fits_two_retrievals_is_of_the_last(self, path: Path) -> None:
         write_lines(
@@ -187,9 +188,7 @@ class TestRerankings:
         )
         run = read_traces(path)
         assert list(run["t1"].ids) == ["a", "b"]
-        assert run.notes == (
-            "rerankings that failed or aren't of one retrieval: the order before them counts: 2",
-        )
+        assert run.notes == (f"{UNUSED}: 2",)
 
     @pytest.mark.parametrize("silent", ["outer", "inner"])
     def test_reranking_inside_another_may_tell_alone(self, path: Path, silent: str) -> None:

@@ -183,9 +183,8 @@ class TestSources:
 
     def test_nodes_and_nodes_with_scores(self) -> None:
         assert not check_labels(moons(), self.nodes()).findings
-        assert not check_labels(
-            moons(), [NodeWithScore(node=node) for node in self.nodes()]
-        ).findings
+        nodes = [NodeWithScore(node=node) for node in self.nodes()]
+        assert not check_labels(moons(), nodes).findings
 
     def test_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
         index = VectorStoreIndex(self.nodes(), embed_model=MockEmbedding(2))

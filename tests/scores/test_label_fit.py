@@ -221,6 +221,7 @@ def test_ids_by_another_unicode_form_are_seen_apart() -> None:
 THINGS = ("kiln", "wheel", "glaze")
 OLD = {str(n): f"All about the {thing}, and what to know." for n, thing in enumerate(THINGS)}
 NEW = {str((n + 1) % 3): OLD[str(n)] for n in range(3)}
+OTHER_TEXTS = "Ids of other texts: 3 of 3 retrieved ids have another text in"
 
 
 class TestIdsThatWereUsedAgain:
@@ -236,9 +237,7 @@ class TestIdsThatWereUsedAgain:
 
         results = evaluate(retrieve, self.DATASET, ["hit_rate@1"])
         assert results.scores.means["hit_rate@1"] == score
-        assert first_lines(results)[0].startswith(
-            "Ids of other texts: 3 of 3 retrieved ids have another text in the dataset: "
-        )
+        assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset: ")
 
     def test_ids_of_other_texts_than_before_are_said_without_a_corpus(self, tmp_path: Path) -> None:
         def evaluated(texts: Mapping[str, str], item: str = "") -> Any:
@@ -250,15 +249,14 @@ class TestIdsThatWereUsedAgain:
 
         old, new = evaluated(OLD), evaluated(NEW)
         old.to_json(tmp_path / "old.json")
-        said = "Ids of other texts: 3 of 3 retrieved ids have another text in "
         line = first_lines(compare({"old": old, "new": new}, "old"))[0]
-        assert line.startswith(f"new: {said}old: ")
+        assert line.startswith(f"new: {OTHER_TEXTS} old: ")
         for before, name in ((old, "the baseline"), (tmp_path / "old.json", "old.json")):
             report = check_rules(new, "hit_rate@1 >= baseline", baseline=before).report()
-            assert report.decision[-1].text.startswith(f"{said}{name}: ")
+            assert report.decision[-1].text.startswith(f"{OTHER_TEXTS} {name}: ")
         # the id of a document has several texts
         documents = {"old": evaluated(OLD, "d"), "new": evaluated(NEW, "d")}
-        assert said not in " ".join(first_lines(compare(documents, "old")))
+        assert OTHER_TEXTS not in " ".join(first_lines(compare(documents, "old")))
 
     def test_texts_of_labels_are_known_texts(self) -> None:
         texts = {n: [OLD[n]] for n in OLD}

@@ -179,9 +179,8 @@ class TestBM25:
         # no saturation by length; the count doesn't matter; a word that isn't in the corpus
         assert score(b=0) == pytest.approx(IDF_OF_2 * 2 * 2.5 / (2 + 1.5))
         assert score(k1=0) == pytest.approx(IDF_OF_2)
-        assert metric("bm25_similarity(k1=1.2, b=0.5)@3").metric_name == (
-            "bm25_similarity(k1=1.2, b=0.5)@3"
-        )
+        name = "bm25_similarity(k1=1.2, b=0.5)@3"
+        assert metric(name).metric_name == name
 
     def test_scores_are_bm25s_of_the_texts_of_the_corpus(self) -> None:
         bm25s = pytest.importorskip("bm25s", reason="the peer")
