@@ -43,8 +43,8 @@ def test_figures_are_those_of_a_slow_count() -> None:
     scores = score_rankings(JUDGED, Run(repeats=asked, name="agent"), names)
     assert scores.metric_names == tuple(names)
     assert scores.name == "agent"
-    runs = (score_rankings(JUDGED, run, ["mrr", "hit_rate@2"]) for run in asked)
-    assert scores.repeats == tuple(runs)
+    scores_of_runs = (score_rankings(JUDGED, run, ["mrr", "hit_rate@2"]) for run in asked)
+    assert scores.repeats == tuple(scores_of_runs)
     for query_id in JUDGED:
         ranks = [slow_rank(run, query_id) for run in asked]
         mrr = sum(1 / rank if rank else 0 for rank in ranks) / R
