@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 SIZES = (
     Size(20, 10, 400),
-    Size(100, 5, 90),
+    Size(100, 5, 75),
     Size(1_000, 3, 70),
     Size(float("inf"), 1, 24, is_late=True),
 )
