@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
@@ -232,7 +233,7 @@ def check_labels(
             findings.append(finding)
     findings += _repeats(dataset, relevance)
     findings.sort(key=lambda finding: list(KINDS).index(finding.kind))
-    notes = _notes([label for label in distinct if label.has_id], passages, match_on)
+    notes = _notes(list(filter(attrgetter("has_id"), distinct)), passages, match_on)
     counts = len(distinct), len(passages.texts)
     return LabelFindings(findings, *counts, notes, dataset.queries, dataset.name)
 

@@ -136,7 +136,7 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
         n = sum(len(set(values)) > 1 for values in runs.values())
         sizes = {"times": str(len(scores.repeats)), "questions": numbers.questions(len(runs))}
         text = f"{_REPEATS.format(n=n, **sizes)}{metric}."
-        yield Statement(text, losses=VARIES if n else "")
+        yield Statement(text, losses=VARIES * bool(n))
 
 
 def _lost(losses: Losses, metric: str) -> str:

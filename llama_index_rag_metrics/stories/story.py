@@ -185,7 +185,7 @@ def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], l
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
             for loss, n in counts.by_loss.items():
-                share = f"{n} of {counts.n_wanted} " if counts.n_wanted > 1 else ""
+                share = f"{n} of {counts.n_wanted} " * (counts.n_wanted > 1)
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
         summaries += _moves(question, scores)
@@ -211,7 +211,7 @@ def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[s
             if old and new and old != new and scores[0] != scores[number]:
                 ranks.append(f"{old:,} → {new:,}")
         if ranks:
-            noun = "rank" if len(ranks) == 1 else "ranks"
+            noun = "rank" + "s" * (len(ranks) > 1)
             yield f"{noun} {', '.join(ranks)}", answer.system.name
 
 
@@ -290,7 +290,7 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     stories = list(stories_of(worse_ids[:_LISTED], systems, metric))
     if not stories:
         title = f"{listing_title(metric)} on average"
-        stories = [story for story in hardest(systems, metric, _LISTED) if story.why]
+        stories = list(filter(attrgetter("why"), hardest(systems, metric, _LISTED)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
     lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)

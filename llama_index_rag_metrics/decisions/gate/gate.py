@@ -111,7 +111,7 @@ class GateReport(Reportable):
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             about=about(self.systems),
-            tables=[table] if len(rows) > 1 else [],  # of one rule, the sentence says all
+            tables=[table] * (len(rows) > 1),  # of one rule, the sentence says all
             listings=list(listings.values()),
             failures=failures([system]),
             notes=unsaid(scores.notes, decision),
@@ -152,7 +152,7 @@ least baseline (2 questions).
         check_questions({"the baseline": previous, "these scores": scores}, "baseline", _ACCEPT)
     systems, verdicts = [system_of(results, scores.name or "now")], []
     if previous is not None:
-        name = previous.name if previous.name != scores.name else ""
+        name = previous.name * (previous.name != scores.name)
         old_system = System.of(previous, name or "the baseline")
         scores = with_reuse(scores, previous, old_system.name)
         systems = [old_system, systems[0]._replace(scores=scores)]

@@ -329,7 +329,7 @@ class Sweep(Reportable):
 
     def _label(self, rank: int, configuration: Configuration) -> str:
         is_chosen = configuration is (self.recommended or self.ranked[0])
-        return f"{rank} ✓" if is_chosen else str(rank)
+        return f"{rank}{' ✓' * is_chosen}"
 
     def _heading(self, cost: str) -> str:
         k = LabelView.of(self.primary).k
@@ -342,7 +342,7 @@ class Sweep(Reportable):
         cells |= {self.primary: self._bound(configuration), _WORSE: self._bound(configuration)}
         for metric in self.metric_names:
             mean = model.Cell.of(configuration.mean(metric), "score")
-            digits = self._digits if metric == self.primary else 0
+            digits = self._digits * (metric == self.primary)
             cells[metric] = numbers.mean_of(mean, len(self._scores), digits)
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]

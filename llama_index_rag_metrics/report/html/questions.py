@@ -88,7 +88,7 @@ def _look(gain: float) -> str:
         return " class=better"
     if gain < -NOISE:
         return " class=worse"
-    return "" if isnan(gain) else " class=same"
+    return " class=same" * (not isnan(gain))
 
 
 def _losses(query: model.QueryAnswers) -> Counter[str]:
@@ -213,7 +213,7 @@ def _cells(
     cells = ""
     for answer, rank, look in zip_longest(query.answers, ranks, looks, fillvalue=None):
         if answer is not None and answer.retrieved is not None:
-            tone = f" class={look}" if look else ""
+            tone = f" class={look}" * bool(look)
             cells += f"<td{tone}>{rank or NO_VALUE}"
     return cells
 
