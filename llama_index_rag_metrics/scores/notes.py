@@ -184,7 +184,7 @@ def chunk_notes(rankings: Collection[object], needs: Collection[str]) -> Iterato
     """Yield how often passages share an id, where metrics read their tokens or places."""
     n = 0
     for ranking in rankings:
-        if needs and isinstance(ranking, Ranking):
+        if isinstance(ranking, Ranking):
             names = ranking.ids
             passages = zip(names, ranking.texts or names, ranking.spans or names, strict=True)
             n += len(set(map(str, passages))) > len(set(names))

@@ -188,7 +188,8 @@ def score_with(
     run = retrieved if isinstance(retrieved, Run) else Run()
     order_remarks = list(order_notes(rankings, are_stored=options.checks_ids))
     label_remarks = [*graders_of_labels(relevance), *run.label_notes]
-    label_remarks += chunk_notes(rankings, needs)
+    if needs:
+        label_remarks += chunk_notes(rankings, needs)
     if options.checks_ids:
         mismatch = questions_apart(expected, retrieved)
         label_remarks += label_notes(batch, metrics, asked_at, mismatch, stock) + order_remarks
