@@ -344,9 +344,9 @@ def compare(
     rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     reported = {name: system_of(systems[name], name) for name in scores}
     notes = [*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)]
-    for name, system in reported.items():
-        of_system = with_reuse(system.scores, scores[baseline], baseline)
-        reported[name] = system._replace(scores=of_system)
+    for name in list(reported)[1:]:
+        of_system = with_reuse(reported[name].scores, scores[baseline], baseline)
+        reported[name] = reported[name]._replace(scores=of_system)
     return Comparison(
         systems=reported,
         baseline=baseline,
