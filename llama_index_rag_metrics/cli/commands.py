@@ -113,7 +113,7 @@ def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
 
 
 def _named_files(values: Mapping[str, Any]) -> Iterator[tuple[str, str | Path]]:
-    """Each option and file that it names, perhaps; those that are written last."""
+    """Yield each argument that may name a file, with the path; files to be written come last."""
     for name in sorted(values, key=_WRITTEN.__contains__):
         value = values[name]
         for path in value if isinstance(value, (list, tuple)) else [value]:
@@ -152,7 +152,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
 
 
 def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide."""
+    """Return the names between commas; a comma within a name's parentheses doesn't count."""
     names, is_inside = [""], False
     for part in re.split(r"([(),])", text):
         is_inside = part == "(" or (is_inside and part != ")")
@@ -211,7 +211,7 @@ def show_report(report: Report, numbers: str, json: Path | None) -> None:
 
 @contextmanager
 def unbroken_pipe() -> Iterator[None]:
-    """Print within; what nobody reads any more, as behind `| head`, doesn't end the command."""
+    """Print within, and go on where nobody reads it any more, as behind `| head`."""
     try:
         yield
         sys.stdout.flush()

@@ -38,7 +38,7 @@ def retriever_of(spec: str, dataset: RetrievalDataset, top_k: int) -> Any:
 def built(
     option: str, spec: str, dataset: RetrievalDataset, top_k: int = _TOP_K, kinds: str = _FACTORY
 ) -> Any:
-    """What "package.module:factory" makes of those arguments that it takes, or the object there."""
+    """Return what "package.module:factory" makes of the arguments it takes; or the object there."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)
@@ -72,7 +72,7 @@ def passages_of(
 
 @contextmanager
 def _blamed(option: str, spec: str, expected: str) -> Iterator[None]:
-    """Where other people's code fails, name the option, the error, and the line of theirs."""
+    """Turn an error of other people's code into one that names the option and their line."""
     try:
         yield
     except (RagMetricsError, FileNotFoundError):

@@ -139,13 +139,13 @@ evaluate = synchronous(aevaluate)
 
 
 class _Worker:
-    """Retrieves, on whatever machine Ray starts it."""
+    """Builds the retriever and asks it, on whatever machine Ray starts it."""
 
     def __init__(self, build: Callable[[], Any], depth: int) -> None:
         self._source = as_source(build(), depth)
 
     def built(self) -> tuple[str, str]:
-        """The name of what it built, and what that is told beside the question."""
+        """Return the name of what it built, and the context that this takes beside questions."""
         return self._source.name, self._source.context
 
     def ask(self, question: Question) -> Answer:
@@ -170,7 +170,7 @@ class _Pool:
         self._failure = ""
 
     async def start(self) -> tuple[str, str]:
-        """Start the workers; what the first one that is ready has built."""
+        """Start the workers; return what the first one to be ready has built."""
         tasks = [self._start_one() for _ in range(self._workers)]
         for ready in asyncio.as_completed(tasks):
             with suppress(self._ray.exceptions.RayError):

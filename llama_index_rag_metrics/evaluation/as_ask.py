@@ -68,7 +68,7 @@ class Question(QueryBundle):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def copied_metadata(self) -> dict[str, Any]:
-        """The metadata, which whoever gets them may change."""
+        """A copy of the metadata, which the system that gets it may change."""
         return deepcopy(dict(self.metadata))
 
     @property
@@ -87,7 +87,7 @@ class Answer:
     notes: Sequence[str] = ()  # what a reader of the results should know
 
     def nodes(self) -> list[NodeWithScore]:
-        """All that was retrieved, of whatever call, each node once."""
+        """Every node that was retrieved, by any call, once."""
         if self.calls is None:
             return as_nodes(self.items)
         by_id: dict[str, NodeWithScore] = {}
@@ -166,7 +166,7 @@ async def ask_captured(source: Source, question: Question, timeout: float | None
 
 
 class DualCall:
-    """Calls an asynchronous method, or in a thread the blocking one, and notes where it had to."""
+    """Calls an asynchronous method, or, where that can't work, its blocking twin in a thread."""
 
     def __init__(self, owner: object, asynchronous: Any, blocking: Callable[..., Any]) -> None:
         self._owner = type(owner).__name__
@@ -193,7 +193,7 @@ class DualCall:
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:
-    """Whether a class has one of these methods itself; its base's only call the blocking one."""
+    """Whether a class overrides one of these methods; the base's only call the blocking one."""
     classes = type(component).__mro__
     subclasses = classes[: classes.index(base)]
     return any(vars(owner).keys() & set(methods) for owner in subclasses)
@@ -278,7 +278,7 @@ def _workflow(workflow: Workflow) -> Source:
 
 
 def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
-    """The arguments of `run` that may take the question, and those that say who asks it."""
+    """Return the arguments of `run` that may take the question, and those that take its context."""
     with suppress(ImportError):  # core 0.12.0 has no agents yet
         from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 
@@ -326,7 +326,7 @@ def _function(function: Callable[..., Any]) -> Source:
 
 
 def _takes_metadata(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter `metadata` that isn't bound."""
+    """Whether a function has a parameter `metadata` that no `partial` has filled."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # of some that are written in C

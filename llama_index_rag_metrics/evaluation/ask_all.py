@@ -92,7 +92,7 @@ class Journal(JsonLinesJournal[JournalRow]):
 def answers_to(
     dataset: RetrievalDataset, header: Mapping[str, str], rows: Sequence[JournalRow]
 ) -> dict[Attempt, Ranking]:
-    """The rankings of those questions that are still what was asked."""
+    """Return the stored rankings of questions that haven't changed since."""
     context = header.get(CONTEXT, "")
     rankings = {}
     for attempt, question, ranking in rows:
@@ -104,7 +104,7 @@ def answers_to(
 
 
 def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
-    """Digest what was asked: the text, and what else was said, where the source takes it."""
+    """Return a digest of the question, and of the context that the source takes beside it."""
     extra = {"metadata": dict(metadata), "history": metadata.get(HISTORY)}.get(context)
     return short_hash(json.dumps([text, extra], sort_keys=True, default=str), 16)
 
@@ -140,7 +140,7 @@ def pipeline(source: Source, plan: Plan) -> Ask:
 
 @dataclass
 class Answers:
-    """What came for all questions, each time that they were asked."""
+    """The rankings of all questions, for each time that they were asked."""
 
     rankings: dict[Attempt, Ranking]
     notes: list[str]
@@ -209,7 +209,7 @@ class _Asking:
             raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
 
     def failure(self, question: Question, error: Exception, seconds: float) -> Ranking:
-        """The ranking of a question that failed; raises where the run is to end there."""
+        """Return the ranking of a question that failed, or raise where the evaluation ends."""
         if isinstance(error, InvalidInput) and not self.has_answered:
             raise error
         words = describe_error(error)  # without keys
@@ -237,7 +237,7 @@ async def ask_all(
     kept: Mapping[Attempt, Ranking] | None = None,
     journal: Journal | None = None,
 ) -> Answers:
-    """Ask every question of a plan, `workers` at once, but for what is kept."""
+    """Ask every question of a plan, `workers` at once; those in `kept` aren't asked again."""
     asking = _Asking(ask, plan, reader, kept or {}, journal)
     name, is_hidden = plan.name or "evaluating", not plan.show_progress
     total, done = len(asking.attempts), asking.n_kept
@@ -248,7 +248,7 @@ async def ask_all(
 
 
 class AnswerReader:
-    """Makes rankings of answers, and watches whether they have what the labels name."""
+    """Turns answers into rankings, and watches whether they have the ids that labels name."""
 
     def __init__(self, plan: Plan, context: str) -> None:
         self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
@@ -266,7 +266,7 @@ class AnswerReader:
         self._searches_spans = plan.matcher == BY_SPAN or SPANS in needs
 
     def read(self, answer: Answer) -> Ranking:
-        """The ranking of an answer; what it tells of labels and notes is remembered."""
+        """Return the ranking of an answer, and remember its ids and notes."""
         self.notes.update(dict.fromkeys(answer.notes))
         is_by_id = answer.calls is None and self._match_on in (NODE_ID, REF_DOC_ID)
         if is_by_id and set(map(type, answer.items)) == {str}:
@@ -299,7 +299,7 @@ class AnswerReader:
         return Ranking(ids, latency=seconds, tokens=tokens, concurrency=self._at_once, **columns)
 
     def filled(self, ranking: Ranking) -> Ranking:
-        """The ranking with the texts of the corpus for items that have none of their own."""
+        """Return the ranking with the corpus's texts for items that have none of their own."""
         corpus, counter = self._dataset.corpus, self._counter
         texts = list(ranking.texts or ())
         if "" not in texts or (counter is None and not corpus):
@@ -315,7 +315,7 @@ class AnswerReader:
         return replace(ranking, texts=texts, tokens=tokens)
 
     def _text_of(self, item: str) -> str:
-        """The text that the corpus has, or ""; an error where its tokens are needed."""
+        """Return the corpus's text or ""; without one, raise where tokens are needed."""
         text = self._dataset.indexed_text(item) if item in self._dataset.corpus else ""
         if self._needs_tokens and not text:
             expected = "a text, whose tokens can be counted"
@@ -325,7 +325,7 @@ class AnswerReader:
 
 
 def searched_span(node: BaseNode, span: Span | None, corpus: Mapping[str, str]) -> Span | None:
-    """Which characters of which document a node holds: by its offsets, or by its text."""
+    """Return which characters of which document a node holds, by its offsets or by its text."""
     document, is_part = node.ref_doc_id or node.node_id, node.ref_doc_id is not None
     text, full_text = node.get_content(), corpus.get(document)
     if not full_text:

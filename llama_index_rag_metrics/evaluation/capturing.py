@@ -80,7 +80,7 @@ class CapturedSession:
         self.retrievals.append(retrieval)
 
     def end(self, span_id: str, nodes: Sequence[NodeWithScore], error: str | None = None) -> None:
-        """Record how a span ended that may be a retrieval."""
+        """Record how a retrieval ended; other spans are left alone."""
         if span_id not in self._running:
             return
         retrieval, begin = self._running.pop(span_id)
@@ -90,7 +90,7 @@ class CapturedSession:
             retrieval.nodes = copies(nodes)
 
     def postprocess(self, before: set[str], after: Sequence[NodeWithScore], seconds: float) -> None:
-        """Replace the nodes of the latest retrieval that has those a postprocessor got."""
+        """Replace the nodes of the latest retrieval that has all that a postprocessor got."""
         for retrieval in reversed(self.retrievals):
             if before and before <= _node_ids(retrieval.nodes or ()):
                 retrieval.nodes = copies(after)
@@ -155,7 +155,7 @@ class CaptureEvents(BaseEventHandler):
 
 
 class CaptureSpans(BaseSpanHandler[Any]):
-    """Follows spans: which is inside which, what fails, and what postprocessors do."""
+    """Follows spans: which one is inside which, which fail, and what postprocessors return."""
 
     def new_span(
         self,
@@ -301,7 +301,7 @@ def _node(item: Any) -> NodeWithScore:
 
 
 def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
-    """The columns of a ranking that nodes have by themselves: scores, texts and spans."""
+    """Return the columns of a ranking that nodes know: scores, texts and spans."""
     scores, texts, spans = [], [], []
     for node in nodes:
         inner = node.node
@@ -317,7 +317,7 @@ def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
 
 
 def copies(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
-    """Copies whose texts and metadata whoever gets them may change; embeddings are shared."""
+    """Return copies whose texts and metadata may be changed; embeddings are shared."""
     copied = []
     for node in nodes:
         values = {}

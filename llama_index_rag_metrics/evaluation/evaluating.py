@@ -31,7 +31,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import (
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
-from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, IdFit, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_TEXT,
     Matched,
@@ -91,7 +91,7 @@ async def run_evaluation(source: Source, plan: Plan, *, warns: bool = True) -> E
 
 
 class Evaluation:
-    """An evaluation: its questions are asked once, and what comes may be scored in stages."""
+    """An evaluation: questions are asked once, and the answers may be scored after each stage."""
 
     def __init__(self, source: Source, plan: Plan, *, warns: bool = True) -> None:
         if plan.matcher is not None:
@@ -110,7 +110,7 @@ class Evaluation:
             if isinstance(metric, TextMetric):
                 metric = await in_thread(metric.prepare, plan.dataset, plan.cache)  # noqa: PLW2901
             self._metrics.append(metric)
-        # before anything fails: a client may put its key into the first error
+        # now, since a client may put its key into the first error
         register_secrets_of(Settings, self.source.asked, *plan.node_postprocessors, *self._metrics)
         with listening() if self.source.captures else nullcontext():
             if plan.journal is None:
@@ -151,7 +151,7 @@ class Evaluation:
         return EvaluationResults(scores, about=about, computed=computed, expected_texts=texts)
 
     async def _scores(self, plan: Plan, run: Run, match: Matched | None) -> tuple[Scores, Computed]:
-        """Score each time that questions were asked; computed are the results of the first."""
+        """Score each repeat of the questions; return their mean, and the first one's results."""
         matches = [] if match is None else match.repeats or [match]
         scored = []
         for run_of_time, match_of_time in zip_longest(run.repeats or [run], matches):
@@ -162,7 +162,7 @@ class Evaluation:
         return scores, computed
 
     def _run(self, plan: Plan, answers: Answers) -> Run:
-        """What was retrieved, cut at the lowest score; of several times the first, with all."""
+        """The run, cut at `min_score`; where questions were asked again, the first with all."""
         runs = []
         for time in range(1, plan.repeats + 1):
             rankings = {key: answers.rankings[Attempt(key, time)] for key in plan.dataset.queries}
@@ -175,7 +175,7 @@ class Evaluation:
         return runs[0].replaced(runs[0], repeats=runs)
 
     def _with_all_ids(self, run: Run) -> Run:
-        """The run of the first stage, of which a later one drops passages, whose ids fit or not."""
+        """The run whose ids are checked: the first stage's, where later ones only drop passages."""
         retrieved = self._first_run = self._first_run or run
         if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
             return retrieved
@@ -196,7 +196,7 @@ class Evaluation:
         return fit_of_ids(self.plan, run, indexed, is_said=label_note is not None), absent
 
     async def _label_note(self, run: Run, matched: Matched | None) -> str | None:
-        """What is wrong with labels that name what came otherwise than by its ids."""
+        """A note where labels don't name what was retrieved by its ids; None where they do."""
         dataset, labels = self.plan.dataset, self.reader.labels
         has_ids = any(dataset.relevance.values())
         if self.plan.compares_ids and dataset.expected_texts and not has_ids:
@@ -226,13 +226,13 @@ def _graders(metrics: Iterable[object]) -> Iterator[str]:
             yield _GRADED.format(metric=metric, low=low, high=high)
 
 
-def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
-    """Counts relevant passages by the ids that they came under, of the first questions of a run."""
+def count_by_text(dataset: RetrievalDataset, run: Run) -> IdFit:
+    """Count relevant passages that came by id, and those that came by text under other ids."""
     query_ids = [query_id for query_id in dataset.queries if run[query_id].texts][:_MOST_QUERIES]
     try:
         matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
     except InvalidInput:  # there are no texts of labels, or such as don't go with the ids
-        return Came()
+        return IdFit()
     n_relevant = n_by_id = n_under_others = 0
     texts: set[str] = set()
     for query_id in query_ids:
@@ -243,7 +243,7 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
         n_by_id += len(by_id)
         n_under_others += len(under_others)
         texts |= under_others
-    return Came(n_relevant, n_by_id, n_under_others, len(texts))
+    return IdFit(n_relevant, n_by_id, n_under_others, len(texts))
 
 
 def fit_of_ids(plan: Plan, run: Run, indexed: Collection[str], *, is_said: bool) -> list[str]:
@@ -280,13 +280,13 @@ def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
 async def score_run(
     plan: Plan, run: Run, matched: Matched | None, metrics: Sequence[BaseRetrievalMetric]
 ) -> tuple[Scores, Computed]:
-    """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
+    """Score a run by all metrics of a plan; `metrics` are those computed question by question."""
     computed: Computed = {metric.metric_name: {} for metric in metrics}
     errors: dict[str, dict[str, str]] = defaultdict(dict)
 
     async def compute(query_id: str) -> None:
         ranking = run[query_id]
-        # several chunks may have the id of their document
+        # by document, several chunks have one id: they are copies only if their texts are, too
         columns = () if plan.match_on == "node_id" else (ranking.texts or ranking.ids,)
         ranking = ranking.without_copies(*columns)
         for metric in metrics:
@@ -314,7 +314,7 @@ async def score_run(
 async def _compute(
     metric: BaseRetrievalMetric, dataset: RetrievalDataset, query_id: str, ranking: Ranking
 ) -> RetrievalMetricResult:
-    """Compute one metric of one question; one without an asynchronous method, in a thread."""
+    """Compute one metric of one question, in a thread unless the metric is asynchronous."""
     # a failed retrieval is an empty ranking: only a metric of texts may give that a value
     if ranking.error is not None and not isinstance(metric, TextMetric):
         return RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
@@ -334,7 +334,7 @@ async def _compute(
 
 
 def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
-    """Score all metrics of rankings: by ids, or those that recognise passages by the matcher."""
+    """Score the metrics of rankings; those that recognise passages go by the matcher, if any."""
     members = [metric for metric in plan.metrics if isinstance(metric, RankingMetric)]
     if matched is None:
         scores = _score(plan, members, plan.dataset.relevance, run)
@@ -360,9 +360,9 @@ def _by_matcher(plan: Plan, metrics: Sequence[RankingMetric], run: Run, matched:
         rankings[query_id] = replace(rankings[query_id], error=None)
     judged_run = matched.run.replaced(rankings)
     judged_run.notes = judged_run.label_notes = ()
-    # one that stands for several makes it longer, repetitions make it shorter
+    # the depth is the retriever's: an item that stands for several makes rankings longer
     scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
-    # what knows no items counts the queries that the others count
+    # metrics that recognise no passages are scored on the same questions as the others
     labels = {**matched.relevance, **plan.dataset.relevance}
     scores_by_id = _score(plan, by_id, labels, run)
     columns = {}

@@ -93,7 +93,7 @@ class EvaluationResults(Reportable, Sequence[RetrievalEvalResult]):
         return rows
 
     def _values(self) -> dict[str, dict[str, RetrievalMetricResult]]:
-        """Query id to metric to its value, those that were computed one by one with metadata."""
+        """Query id to metric to its result; metrics computed question by question add metadata."""
         values = {query_id: dict[str, RetrievalMetricResult]() for query_id in self.scores.queries}
         for metric in self.scores:
             computed = self._computed.get(metric, {})
@@ -202,7 +202,7 @@ def _curves(systems: Sequence[System], metric: str) -> Figure | None:
 
 
 def _curve(system: System, metric: str, at_k: Mapping[int, RankingMetric]) -> dict[int, float]:
-    """Cutoff to the mean of the queries that have a value, where the metric has one."""
+    """Return cutoff to the mean over the queries that have a value, where any has one."""
     relevance, rankings = list[Relevance](), list[Ranking]()
     for time in system.repeats or [system]:
         judged = time.judged_by(metric)

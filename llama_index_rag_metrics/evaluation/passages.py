@@ -68,7 +68,7 @@ class Passages:
         return passages
 
     def overlapping(self, place: Span) -> dict[str, Span]:
-        """The passages that reach into a place, and the part of it that each has."""
+        """Return the passages that reach into a place, each with the part of it that it has."""
         parts = {}
         for passage_id in self.by_document.get(place.source, ()):
             passage = self.places[passage_id]
@@ -78,7 +78,7 @@ class Passages:
         return parts
 
     def cut(self, passage_id: str, place: Span | None) -> str | None:
-        """The characters that a passage has at a place; None unless it has all of them."""
+        """Return the characters that a passage has at a place; None unless it has them all."""
         passage, text = self.places.get(passage_id), self.texts[passage_id]
         if place is None or passage is None or len(text) != passage.end - passage.start:
             return None
@@ -113,19 +113,19 @@ def _of_texts(texts: Mapping[str, str]) -> Passages:
         if not isinstance(passage_id, str) or not isinstance(text, str):
             argument = f"index_or_nodes[{passage_id!r}]"
             raise InvalidInput(argument, text, "a text by an id that is text")
-    # documents are all of themselves
+    # each text is a whole document
     places = {key: Span(key, 0, len(text)) for key, text in texts.items() if text}
     return Passages(dict(texts), {key: key for key in texts}, places)
 
 
 class NodePlaces:
-    """The places of nodes, also of such as were cut from other nodes."""
+    """The places of nodes in their documents, also of nodes that were cut from other nodes."""
 
     def __init__(self, nodes: Iterable[BaseNode]) -> None:
         self.spans = present({node.node_id: node_span(node) for node in nodes})
 
     def of_id(self, item: str) -> Span | None:
-        """The place of a node in the document that it comes from in the end."""
+        """Return the place of a node in the document that all its sources were cut from."""
         span = self.spans.get(item)
         sources: set[str] = set()
         while span is not None and span.source in self.spans:
@@ -164,7 +164,7 @@ def _load(path: Path) -> Any:
 
 def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
     for get_nodes in (store.get_nodes, synchronous(store.aget_nodes)):
-        # it can't list nodes, or lacks the client for it
+        # the store can't list nodes, or lacks the client for it
         with suppress(AssertionError, AttributeError, NotImplementedError, TypeError, ValueError):
             return _all_nodes(get_nodes)
     expected = "a vector store that lists its nodes"

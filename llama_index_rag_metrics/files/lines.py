@@ -54,14 +54,14 @@ class Location(NamedTuple):
 
     @contextmanager
     def expecting(self, expected: str, *errors: type[Exception]) -> Iterator[None]:
-        """Where one of these errors is raised, say what was expected, and what was raised."""
+        """Turn these errors into one that says what was expected here, and what was raised."""
         try:
             yield
         except errors as error:
             raise self.wrong(expected, str(error)) from error
 
     def numbered(self, items: Iterable[T], word: str = "record") -> Iterator[tuple[Location, T]]:
-        """What is read one after another from here, and the location of each."""
+        """Yield items that are read one after another from here, each with its location."""
         for number, item in enumerate(items, 1):
             yield Location(f"{self.path}, {word} {number}"), item
 
@@ -123,7 +123,7 @@ def decoded(raw: bytes, location: Location) -> str:
 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:
-    """The beginning of a file without a byte order mark; an error if it is no text in UTF-8."""
+    """Return the beginning of a file without a byte order mark; refuse what isn't UTF-8."""
     location, encoding = Location(str(path)), ""
     for start, ending in _FOREIGN.items():
         location.check(not raw.startswith(start), _PACKED.format(ending), raw[:4])

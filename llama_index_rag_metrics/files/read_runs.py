@@ -131,7 +131,7 @@ def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrel
 
 
 def labels_beside(path: Path, columns: Mapping[str, str] | None) -> Qrels:
-    """The labels beside the rankings of a run, if any: scores of retrieval are no grades."""
+    """Return the labels beside the rankings of a run, if any; scores aren't read as grades."""
     fields = Fields(columns)
     reader = _QrelsReader(fields)
     unknown = partial(unknown_format, understood=_RUNS, kind="a run")
@@ -143,7 +143,7 @@ def labels_beside(path: Path, columns: Mapping[str, str] | None) -> Qrels:
 
 
 class _RunReader:
-    """Rows are ordered as the first allows: by rank, else by score, else as they came."""
+    """Collects rankings from rows; the first one says the order: by rank, by score, or as read."""
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
@@ -200,7 +200,7 @@ class _RunReader:
         return Ranking(ids, scores if set(scores) - {None} else None)
 
     def run(self, name: str) -> Run:
-        """The first rankings of all questions; `repeats` has the second ones, and so on."""
+        """Return the run; where questions were asked again, with a run for each time."""
         rankings = map_values(self._ordered, self._passages)
         rankings |= self._rankings
         runs: list[dict[str, Ranking]] = [{}]
@@ -225,7 +225,7 @@ class _RunReader:
 
 
 def _ranking(value: Any, location: Location) -> Ranking:
-    """What a mapping has for a question: ids in order, or their scores."""
+    """Return the ranking of a value in {query id: value}: ids in order, or their scores."""
     if isinstance(value, Ranking):
         return value
     if not isinstance(value, Mapping):
@@ -255,7 +255,7 @@ class _QrelsReader:
         self._unlabelled: FileFormatError | None = None
 
     def add_trec(self, path: Path) -> None:
-        """Judgements in four columns of which the second says nothing, or BEIR's three by tabs."""
+        """Add judgements in TREC's four columns, of which one says nothing, or in BEIR's three."""
         for location, line, columns in _TrecRows(path):
             if len(columns) == 3 and line.count("\t") == 2:
                 columns.insert(1, "0")
@@ -317,7 +317,7 @@ class _QrelsReader:
 
 
 def is_dataset(value: Mapping[Any, Any]) -> bool:
-    """Whether it can only be a dataset: labels may be of a question called "queries", too."""
+    """Whether a value is a dataset, and no labels of a question that is called "queries"."""
     queries = value.get("queries")
     return isinstance(queries, Mapping) and all(isinstance(text, str) for text in queries.values())
 
@@ -328,7 +328,7 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     for location, line, columns in rows:
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
         has_rank = not math.isnan(records.number_of("".join(columns[3:4])))
-        is_right = len(columns) == 6 or (6 < len(columns) < 11 and has_rank)  # no line in a line
+        is_right = len(columns) == 6 or (6 < len(columns) < 11 and has_rank)  # no two lines in one
         location.check(is_right, _TREC_RUN, line)
         query_id, _, item, _, number, tag = columns[:6]
         score = records.number_of(number)
@@ -351,7 +351,7 @@ def _turned_round(columns: Iterable[Sequence[float]]) -> Iterator[str]:
 
 
 class _TrecRows:
-    """The lines of a file with their columns, comments apart."""
+    """The lines of a TREC file with their columns, without comments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -73,7 +73,7 @@ class Qrels(dict[str, Relevance]):
 
 
 class Judgements:
-    """Judgements, one after another; equal ones count once, contradicting ones are an error."""
+    """Collects judgements: equal ones count once, contradicting ones are an error."""
 
     def __init__(self) -> None:
         self._grades: dict[str, dict[str, float]] = {}
@@ -147,7 +147,7 @@ def number_or_none(value: Any, location: Location) -> float | None:
 
 
 def number_of(value: Any) -> float:
-    """The number, also from its text, infinite ones included, or NaN where it is none."""
+    """Return a number, finite or not, also from its text; NaN where there is none."""
     is_other = isinstance(value, str) and (not value.isascii() or "_" in value)
     try:
         return math.nan if is_other or isinstance(value, bool) else float(value)
@@ -156,7 +156,7 @@ def number_of(value: Any) -> float:
 
 
 def read_texts(value: Any, location: Location) -> list[str]:
-    """Texts, or one; what may be several, as a list is printed, is an error."""
+    """Read texts, or one; refuse a text that looks like a printed list."""
     if isinstance(value, str):
         is_printed = value.startswith(('["', "['", "[]"))
         expected = f"a list of texts, or {truncated(to_json([value]))} if it is one text"
@@ -167,7 +167,7 @@ def read_texts(value: Any, location: Location) -> list[str]:
 
 
 def read_spans(value: Any, location: Location) -> list[Span | None]:
-    """Spans of passages, which may hold nothing, None where they are missing."""
+    """Read the spans of passages, None where one is missing; a span may be empty."""
     spans: list[Span | None] = []
     with location.expecting(_A_SPAN, InvalidInput):
         for place in converted(value, list[_Place | None], _A_SPAN, location):
@@ -196,7 +196,7 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
 
 
 def graded(relevance: Relevance, model: Any) -> Relevance:
-    """The labels as graded by an LLM, which reports say; as they are where none did."""
+    """Return labels that name the LLM that graded them; as they are where none did."""
     if not isinstance(model, str) or not model:
         return relevance
     from llama_index_rag_metrics.metrics.texts.llm_relevancy import GradedRelevance
@@ -236,7 +236,7 @@ def read_relevance(value: Any, location: Location) -> Relevance:
 
 
 def _with_ids(value: Any, location: Location) -> Any:
-    """The same labels with texts as ids: numbers, as other tools write them, are spelled out."""
+    """Return labels whose ids are strings: numbers, as other tools write them, are spelled out."""
     if isinstance(value, Mapping):
         for part in map(value.get, ("facets", "groups", "spans")):
             if isinstance(part, (Mapping, list)):
@@ -253,7 +253,7 @@ def _with_ids(value: Any, location: Location) -> Any:
 
 
 def _looks_like_several(text: str) -> bool:
-    """Whether a text may be several ids, such as d1,d2 or d1 d2; a title has plain words."""
+    """Whether a text looks like several ids, such as d1,d2 or d1 d2, and not like a title."""
     words = text.split()
     has_words = any(map(str.isalpha, words))
     return bool(_SEVERAL.search(text)) or (len(words) > 1 and not has_words)

@@ -37,7 +37,7 @@ _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
 
 
 class OpenedSource(NamedTuple):
-    """A source that is opened: rows, or one mapping, such as {query id: ids}, instead."""
+    """An open source: its rows, or instead its one mapping, such as {query id: ids}."""
 
     name: str
     location: Location
@@ -47,7 +47,7 @@ class OpenedSource(NamedTuple):
 
 
 def kind_of(path: Path) -> str:
-    """The kind that the ending says, compression apart; "trec" where it says nothing."""
+    """Return the kind that a file's ending says, below compression; "trec" where it says none."""
     return _KINDS.get(without_packing(path).suffix, "trec")
 
 

@@ -282,7 +282,7 @@ class _Reader:
     def _later_steps(
         self, retrievals: Sequence[TraceSpan], rerankings: Sequence[TraceSpan]
     ) -> Mapping[TraceSpan, list[TraceSpan]]:
-        """Retrieval to the rerankings of its documents, in the order in which they began."""
+        """Map each retrieval to the rerankings of its documents, in the order of their starts."""
         steps: Mapping[TraceSpan, list[TraceSpan]] = defaultdict(list)
         with_documents = {span for span in rerankings if span.retrieved is not None}
         around_them: set[TraceSpan] = set().union(*map(attrgetter("outer"), with_documents))
@@ -315,7 +315,7 @@ class _Reader:
         return [f"{text}: {remarks[key]:,}" for key, text in _REMARKS.items() if remarks[key]]
 
     def _asked(self, span: TraceSpan, besides: _Asked = ()) -> dict[str, _Session]:
-        """The sessions that a span is of; new ones are kept."""
+        """Return the sessions that a span belongs to; new ones are added."""
         key, query_ids, question, asked_at = self._time_of(span)
         sessions = {}
         for query_id in query_ids:
@@ -339,7 +339,7 @@ class _Reader:
                 key, asked_at = f"{span.trace_id} {outer.span_id}", outer.started
                 question, query_ids = outer.known_text, self._by_text[outer.known_text]
             elif outer.question_id and not query_ids:
-                # all that has the attribute is of one session, in however many traces
+                # spans with one question id are one session, even in several traces
                 asked_at, query_ids = outer.started, [outer.question_id]
         return key, query_ids, question, asked_at
 
@@ -351,7 +351,7 @@ def _tag(span: TraceSpan, name: str) -> Any:
 
 
 def _link(by_id: Mapping[str, TraceSpan]) -> None:
-    """Tell spans what they are part of, and agents what they were asked."""
+    """Fill in what each span is part of, and what agents were asked."""
     spans = by_id.values()
     agents = {span for span in spans if span.kind == "agent"}
     for span in spans:
@@ -365,7 +365,7 @@ def _link(by_id: Mapping[str, TraceSpan]) -> None:
 
 
 def _tell_agents(agents: Collection[TraceSpan], spans: Iterable[TraceSpan]) -> None:
-    """Tell agents the question, where one alone is asked in what they did."""
+    """Fill in an agent's question where its spans ask only one."""
     texts_inside: dict[TraceSpan, set[str]] = defaultdict(set)
     for span in spans:
         for agent in {span, *span.outer}.intersection(agents):

@@ -113,7 +113,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 @contextmanager
 def reading(location: Location) -> Iterator[None]:
-    """Name the place of what isn't a span in any form."""
+    """Raise an error that names the location where what is read isn't a span."""
     try:
         yield
     except FileFormatError:
@@ -123,7 +123,7 @@ def reading(location: Location) -> Iterator[None]:
 
 
 def is_trace_file(path: Path) -> bool:
-    """Whether the beginning of a file of JSON, or the end of one in Parquet, is that of traces."""
+    """Whether a file has traces, by the beginning of its JSON or the end of its Parquet."""
     kind = kind_of(path)
     if kind not in ("json", "jsonl", "parquet"):
         return False
@@ -162,7 +162,7 @@ def spans_in(source: Any) -> Iterator[TraceSpan]:
 
 
 def _values(path: Path) -> Iterator[tuple[Location, Any]]:
-    """JSON values one after another, each over as many lines as it takes."""
+    """Yield the JSON values of a file, each of which may take several lines."""
     text, decoder = read_text(path), json.JSONDecoder()
     line, end = 1, 0
     while (match := re.compile(r"\S").search(text, end)) is not None:
@@ -197,10 +197,10 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
         for item_location, item in location.numbered(data):
             yield from _of_value(item, item_location)
     elif "resourceSpans" in record:
-        for span_location, raw in location.numbered(_of_request(record, location)):
+        for span_location, raw in location.numbered(_spans_of_request(record, location)):
             yield _span(raw, location if location.line else span_location)
     elif "info" in record and "spans" in mapping(record.get("data")):
-        yield from _of_mlflow(record["info"], record["data"]["spans"], location)
+        yield from _spans_of_mlflow(record["info"], record["data"]["spans"], location)
     elif "trace" in record:  # a row of MLflow's frame, or the columns of all
         traces = record["trace"]
         if isinstance(traces, Mapping) and "info" not in traces:
@@ -212,7 +212,7 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
         raise location.wrong(f"one of: {'; '.join(_UNDERSTOOD)}", data)
 
 
-def _of_request(request: Mapping[str, Any], location: Location) -> list[Any]:
+def _spans_of_request(request: Mapping[str, Any], location: Location) -> list[Any]:
     spans: list[Any] = []
     with reading(location):
         for resource in request["resourceSpans"]:
@@ -221,12 +221,12 @@ def _of_request(request: Mapping[str, Any], location: Location) -> list[Any]:
     return spans
 
 
-def _of_mlflow(info: Any, spans: Any, location: Location) -> Iterator[TraceSpan]:
+def _spans_of_mlflow(info: Any, spans: Any, location: Location) -> Iterator[TraceSpan]:
     with reading(location):
         ids = {key: info[key] for key in ("trace_id", "client_request_id") if info.get(key)}
         of_trace = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
         for raw in spans:
-            # what is said of a trace is said of its root
+            # the root span has the attributes of its trace
             attributes = {**({} if raw.get("parent_span_id") else of_trace), **raw["attributes"]}
             trace_id = ids.get("trace_id", raw.get("trace_id"))
             yield _span({**raw, "trace_id": trace_id, "attributes": attributes}, location)
@@ -272,7 +272,7 @@ def _attributes(attributes: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of OTLP/JSON, such as {"stringValue": "x"}, as Python has it."""
+    """Return a value of OTLP/JSON, such as {"stringValue": "x"}, as a value of Python."""
     if not value:
         return None
     ((kind, content),) = value.items()

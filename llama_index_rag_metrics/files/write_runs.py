@@ -110,7 +110,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
 
 
 def holds_repeats(path: Path) -> bool:
-    """Whether what is written under this name can tell several runs of a question apart."""
+    """Whether a file of this name can hold several runs of a question."""
     kind = kind_of(path)
     if kind not in ("jsonl", "parquet", "trec"):
         raise InvalidInput("path", str(path), _ENDINGS)
@@ -174,7 +174,7 @@ def _trec_run_lines(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]
 
 
 def _ordering_scores(ranking: Ranking) -> list[float]:
-    """The ranking's scores where they give its order, and else n, n - 1, …, 1."""
+    """Return a ranking's scores if they give its order, else n, n - 1, …, 1."""
     numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
     if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
         pairs = zip(numbers, ranking.ids, strict=True)

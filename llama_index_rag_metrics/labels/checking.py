@@ -80,7 +80,7 @@ _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Sentence):
-    """What became of labelled passage `id`, or is wrong with questions alone, whose id is "".
+    """What became of labelled passage `id`; with the id "", what is wrong with questions.
 
     `new_ids` are the passages that hold its text; `score`, in [0, 1], is the share of it that is
     left; `by` is how it was found: by "id", "place" or "text".

@@ -56,9 +56,9 @@ class Label:
 
     id: str
     texts: tuple[str, ...] = ()  # with its title and without
-    part: str = ""  # what of it counts, where that is known
+    part: str = ""  # the part of the text that counts, where that is known
     place: Span | None = None
-    has_id: bool = True  # or else it is a place in a document, or a text
+    has_id: bool = True  # False for a place in a document, or a text
 
     @property
     def text(self) -> str:
@@ -68,17 +68,17 @@ class Label:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a label, and the passages that hold it, the largest share first."""
+    """The fate of a label, and the passages that hold it, the largest share first."""
 
     fate: Fate
     score: float  # the share that is there; 1 if only id or place are known
     ids: tuple[str, ...] = ()
-    new_ids: tuple[str, ...] = ()  # of these, those with enough of it, or all where none has that
+    new_ids: tuple[str, ...] = ()  # those of the ids that hold enough of it; if none does, all
     by: By = ""
 
 
 def judged(dataset: RetrievalDataset) -> dict[str, Relevance]:
-    """The relevance of each question that has labels, or else that of its expected texts."""
+    """Return the relevance of each question: of its labels, or else of its expected texts."""
     if not isinstance(dataset, RetrievalDataset):
         remedy = "The dataset comes first, then what can be retrieved."
         raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
@@ -151,7 +151,7 @@ class Finder:
         return max(outcomes, key=lambda outcome: outcome.score)
 
     def _at_place(self, label: Label) -> dict[str, Cover]:
-        """What the passages at the label's place have of it, those that still have its text."""
+        """Return what of a label each passage at its place holds, if it still has that text."""
         place, text = label.place, label.text
         covers: dict[str, Cover] = {}
         if place is None or (text and len(text) != place.end - place.start):
@@ -165,7 +165,7 @@ class Finder:
         return covers
 
     def _by_text(self, label: Label, text: str) -> dict[str, Cover]:
-        """What of a text the passages have that share most with it; of copies the nearest."""
+        """Return what of a text the most similar passages hold; of copies only the nearest."""
         texts, keys = self.passages.texts, self._lookup.sharing(text)
         covers = {key: covered(text, texts[key]) for key in keys}
         threshold = min(WHOLE, max(map(share, covers.values()), default=0.0))
@@ -179,7 +179,7 @@ class Finder:
         return holders if threshold == WHOLE else covers
 
     def _distances(self, label: Label, ids: Iterable[str]) -> dict[str, int]:
-        """How far the passages of a label's document are from its place."""
+        """Return how far each passage of the label's document is from the label's place."""
         places = self.passages.places
         distances = {}
         for key in ids:
@@ -202,7 +202,7 @@ class Finder:
         return Found(fate, score, tuple(ids), new_ids or tuple(ids), by)
 
     def _holders(self, covers: Mapping[str, Cover], minimum: float) -> list[str]:
-        """The passages that hold enough by themselves, and those that add what is missing."""
+        """Return the passages that hold enough by themselves, then those that hold the rest."""
         candidates = sorted(covers, key=lambda key: share(covers[key]), reverse=True)
         ids = [key for key in candidates if share(covers[key]) >= self._threshold]
         candidates = candidates[len(ids) :]
@@ -224,11 +224,11 @@ def fold_typography(text: str) -> str:
     return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
 
 
-def covered(text: str, by: str) -> Cover:
-    """(letters,) which are in a stretch, of 24 bytes or a third of the text, that `by` has."""
+def covered(text: str, passage: str) -> Cover:
+    """Return (letters,) whether each is in a stretch that both have: 24 bytes or a third of it."""
     normal = letters(text)
     length = min(_GRAM, len(normal))
-    is_shared = np.isin(_runs(text, length), _runs(by, length))
+    is_shared = np.isin(_runs(text, length), _runs(passage, length))
     n_bytes = len(normal.encode("utf-8", "surrogatepass"))
     stretch = min(_STRETCH * len(normal) // max(1, n_bytes), len(normal) // 3)
     n_runs = max(1, stretch - length + 1)

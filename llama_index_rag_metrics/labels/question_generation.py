@@ -159,7 +159,7 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _answer(llm: LLM, prompt: str) -> str:
-    """What an LLM answers, or, where it calls functions, its questions, a line each."""
+    """Return the answer of an LLM; of one that calls functions its questions, a line each."""
     if llm.metadata.is_function_calling_model:
         register_secrets_of(llm)
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # it called none
@@ -170,7 +170,7 @@ def _answer(llm: LLM, prompt: str) -> str:
 
 
 def parse(answer: str) -> tuple[list[str], list[str]]:
-    """The lines that are a question, each once and without a number; and the others, but headings.
+    """Return the lines that are questions, once and without numbers; and others but headings.
 
     >>> parse("Two questions:\\n1. What is it?\\n- **Why?**\\nThese are two.")
     (['What is it?', 'Why?'], ['These are two.'])
@@ -208,7 +208,7 @@ def _dataset(
     for node_id, answer in answers.items():
         questions, refusals = parse(answer)
         is_alone = len(questions) == 1 and not _FIRST_OF_LIST.search(answer)
-        if is_alone and n_wanted > 1 and refusals:  # it may end a refusal
+        if is_alone and n_wanted > 1 and refusals:  # the question may be part of a refusal
             questions, refusals = [], refusals + questions
         if len(questions) < n_wanted:
             lacking["fewer"].append(node_id)

@@ -154,7 +154,7 @@ def _arguments_of(labels: Any) -> dict[str, Any]:
     if isinstance(labels, Relevance):
         return {**labels._to_arguments(), "grades": labels.grades}
     if isinstance(labels, Mapping):
-        # in what `to_plain` makes one of them, not a grade, holds ids or places
+        # one of these parts holds ids or places if `to_plain` made it; a grade is a number
         parts = map(labels.get, ("facets", "groups", "spans"))
         if not any(isinstance(part, (dict, list)) for part in parts):
             return {"grades": labels}
@@ -173,7 +173,7 @@ def _arguments_of(labels: Any) -> dict[str, Any]:
 
 
 def _place(spans: Iterable[SpanLike], grades: Any) -> tuple[dict[str, float], dict[str, Span]]:
-    """Grades and places of passages that are known by their places alone."""
+    """Return the grades and the places of passages that are named by their places."""
     places = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
     numbers = [1.0] * len(places) if grades in ((), None) else list(grades)
     if len(numbers) != len(places):
@@ -215,7 +215,7 @@ def _read_grade(item: object, grade: object) -> float:
 
 
 def refuse_pairs(items: Iterable[object]) -> None:
-    """Grades are a mapping: in pairs they would be taken for ids."""
+    """Refuse pairs of id and grade, which would be taken for groups: grades are a mapping."""
     for item in items:
         if not isinstance(item, (list, tuple)) or len(item) != 2:
             continue
@@ -234,7 +234,7 @@ def _read_group(group: object) -> _Ids:
 def _read_alternatives(
     arguments: Mapping[str, Any], grade_of: Mapping[str, float]
 ) -> tuple[_Ids | None, tuple[_Ids, ...] | None]:
-    """The names of facets, and the ids of each; of groups the ids alone."""
+    """Return the names of facets and the ids of each; of groups, only the ids."""
     names, groups, facets = None, arguments.get("groups"), arguments.get("facets")
     if facets is not None:
         if groups is not None:
@@ -257,7 +257,7 @@ def _read_alternatives(
 def _read_weights(
     names: _Ids, groups: Sequence[_Ids] | None, weights: Mapping[str, float]
 ) -> tuple[float, ...] | None:
-    """A weight for each facet; 1 for each group that has no name."""
+    """Return a weight for each facet; 1 for each group without a name."""
     for name, weight in weights.items():
         if name not in names:
             expected = f"facets to be weighted, which are {', '.join(map(repr, names))}"

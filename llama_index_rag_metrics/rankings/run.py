@@ -77,7 +77,7 @@ class Ranking:
                 raise InvalidInput(name, column, "a list, best first")
             if len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
-        if type(self.ids) is list:  # whose own list may change later
+        if type(self.ids) is list:  # the caller may change it later
             object.__setattr__(self, "ids", [*self.ids])
         if self.error == "":  # as tables have it where nothing went wrong
             object.__setattr__(self, "error", None)
@@ -260,7 +260,7 @@ class Run(Mapping[str, Ranking]):
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
-        """The run of what the retriever gave this score or more; notes say what is strange of it.
+        """The run without items below this score; notes say what looks wrong about the scores.
 
         Raises:
             InvalidInput: an item has no score; names the query. Or `min_score` is no number.
@@ -323,7 +323,7 @@ class Run(Mapping[str, Ranking]):
 
 
 def first_of_each(ids: Sequence[Hashable], values: Sequence[T]) -> Iterable[T]:
-    """What belongs to the items of a ranking that are left when copies are dropped."""
+    """Return the value of each item of a ranking; of copies, the first one's."""
     value_of: dict[Hashable, T] = {}
     for item, value in zip(ids, values, strict=True):
         value_of.setdefault(item, value)
@@ -335,7 +335,7 @@ def item_columns(items: Ranking) -> dict[str, Any]:
 
 
 def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
-    """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
+    """Return 1 where scores rise from first to last, as distances do; -1 where they fall; or 0."""
     if scores is None or not len(scores) or scores[0] is None or scores[-1] is None:
         return 0
     return int(scores[-1] > scores[0]) - int(scores[-1] < scores[0])
@@ -354,7 +354,7 @@ def check_min_score(value: object) -> None:
 
 
 def has_order(collection: object) -> bool:
-    """Whether it can be a ranking: a set has no order, or a different one in every process."""
+    """Whether a collection can be a ranking: a set's order is another one in every process."""
     if type(collection) in (list, tuple):  # most are, and the tests below take their time
         return True
     is_unordered = isinstance(collection, (str, bytes, Mapping, AbstractSet))

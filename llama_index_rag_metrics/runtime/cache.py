@@ -54,7 +54,7 @@ def cache_key(
 
 
 class _Abandoned(Exception):
-    """The one who asked was cancelled: somebody else has to ask."""
+    """The caller who asked for a key was cancelled: another one has to ask."""
 
 
 class Cache:
@@ -150,7 +150,7 @@ class Cache:
     async def _ask_in_batches(
         self, positions: Mapping[str, int], ask: _Ask, batch_size: int, values: dict[str, Any]
     ) -> None:
-        """Ask for keys, batch by batch, and keep the values, which also the caller then has."""
+        """Ask for keys batch by batch; keep the values, and add them to the caller's."""
         pairs = iter(positions.items())
         while batch := dict(islice(pairs, batch_size)):
             answers = await ask(list(batch.values()))
@@ -160,7 +160,7 @@ class Cache:
             await self._call(self.put, answered)
 
     def _claim(self, keys: Sequence[str]) -> tuple[_Futures, _Futures]:
-        """Futures of the keys that nobody asks for, for others to wait for; and of the others."""
+        """Return futures of keys that nobody asks for, to be settled; and of those asked for."""
         with _lock:
             futures = _under_way[os.getpid(), str(self.path or id(self))]
             awaited = picked(futures, keys)
@@ -234,7 +234,7 @@ class Cache:
 
 
 async def _answers_of_others(futures: _Futures) -> dict[str, Any]:
-    """Wait for what others ask for; keys that they gave up have no value."""
+    """Wait for keys that other callers ask for; those that they gave up have no value."""
     values = {}
     for key, future in futures.items():
         with suppress(_Abandoned):

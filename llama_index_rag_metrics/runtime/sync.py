@@ -74,7 +74,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
             return _run_in(inner, coroutine)
         finally:
             inner.stop()
-    # all other calls have one thread; another one after a fork, or where code blocks it
+    # all other calls share one thread; a new one after a fork, or where code blocks the old one
     with _lock:
         if not (_threads and _threads[-1].is_alive()):
             _threads[:] = [_LoopThread()]
@@ -129,7 +129,7 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
         if task is not None:
             task.cancel()
         if not wait([outcome], _PATIENCE).done:
-            with suppress(ValueError):  # its code blocks it: the next call has another one
+            with suppress(ValueError):  # the thread is blocked: the next call gets another one
                 _threads.remove(thread)
         raise
     error = outcome.exception()
@@ -154,12 +154,12 @@ def _is_cancelled() -> bool:
         task = asyncio.current_task()
     except RuntimeError:
         return False
-    cancelling = getattr(task, "cancelling", None)  # of Python 3.11 on
+    cancelling = getattr(task, "cancelling", None)  # since Python 3.11
     return cancelling is not None and cancelling() > 0
 
 
 Settle: TypeAlias = Callable[[], None]
-Call: TypeAlias = Callable[[], Settle]  # made in a thread; the loop settles what came of it
+Call: TypeAlias = Callable[[], Settle]  # made in a thread; the loop settles its outcome
 Jobs: TypeAlias = SimpleQueue[Callable[[], None] | None]
 
 
@@ -171,9 +171,9 @@ class _Calls:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._idle: list[Jobs] = []  # of threads that have none
+        self._idle: list[Jobs] = []  # the job queues of threads that wait for one
         self._queue, self._ended = deque[Call](), deque[Settle]()
-        self._has_thread = False  # whether the queue has one, or is about to
+        self._has_thread = False  # whether a thread works on the queue, or is about to
         self._are_quick = False
 
     def __del__(self) -> None:
@@ -200,7 +200,7 @@ class _Calls:
 
     def _make(self, calls: deque[Call], jobs: Jobs) -> None:
         """Make calls up to one that isn't quick."""
-        with suppress(IndexError):  # all are made
+        with suppress(IndexError):  # no call is left
             is_quick = True
             while is_quick:
                 call, begin = calls.popleft(), time.perf_counter()
@@ -228,7 +228,7 @@ class _Calls:
 
     def _put_again(self, calls: deque[Call]) -> None:
         self._queue, self._has_thread = deque(), False
-        with suppress(IndexError):  # all are put
+        with suppress(IndexError):  # no call is left to put
             while True:
                 self.put(calls.popleft())
 
@@ -243,7 +243,7 @@ def _jobs_of_thread() -> Jobs:
     def serve() -> None:
         while (job := jobs.get()) is not None:
             job()
-            del job  # holds what its loop has
+            del job  # it would keep its loop alive
 
     threading.Thread(target=serve, name="rag-metrics", daemon=True).start()
     return jobs
@@ -253,10 +253,10 @@ _CALLS = "rag_metrics_calls"  # the attribute of a loop that has its calls, whic
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a blocking function in a daemon thread; one that hangs waits for no call again."""
+    """Call a blocking function in a daemon thread; one that hangs holds up no other call."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     outcome: asyncio.Future[T] = loop.create_future()
-    times = [time.perf_counter()]  # it was put, begun and ended, and awaited
+    times = [time.perf_counter()]  # when it was queued, begun, ended, and awaited
 
     def settle(method: Callable[[Any], None], value: Any) -> None:
         if not outcome.done():

@@ -88,7 +88,7 @@ def widest_apart(
 
 
 def effective_changes(changes: FloatArray, widest: FloatArray | float) -> FloatArray:
-    """(columns,) how many changes of one size say as much as these, (units, columns)."""
+    """Return (columns,) how many changes of one size say as much as these (units, columns)."""
     effective = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
     by_size: FloatArray = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
     return np.asarray(np.minimum(effective, by_size))
@@ -180,7 +180,7 @@ class Changes:
 
     @classmethod
     def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
-        """Of each column of differences with two units or more; of others, as if none changed."""
+        """Return how each column of differences changes; with fewer than two units, not at all."""
         columns = []
         for position, reach in enumerate(widest.tolist()):
             n_units = int(units.n_units[position])

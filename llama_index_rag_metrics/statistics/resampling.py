@@ -55,13 +55,13 @@ class Units:
 
     @property
     def share_variance(self) -> FloatArray:
-        """(columns,) over values, the variance of their units' shares of all values."""
+        """(columns,) the variance, over values, of the share of all values that a unit has."""
         squares, cubes = (self.sizes**2).sum(axis=0), (self.sizes**3).sum(axis=0)
         return ratio(self.n * cubes - np.square(squares), self.n**4)
 
     @property
     def own_means(self) -> FloatArray:
-        """(units, columns) of each unit alone, 0 where it has no value."""
+        """(units, columns) the mean of each unit by itself, 0 where it has no value."""
         return ratio(self.sums, self.sizes)
 
     @property
@@ -75,7 +75,7 @@ class Units:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """(columns,) of the mean: sd / √n for queries, its cluster-robust form for clusters."""
+        """(columns,) the errors of the means: sd / √n of queries, or its cluster-robust form."""
         n = self.n_units
         squares = np.square(self.influence).sum(axis=0)
         return np.asarray(np.sqrt(squares * ratio(n, n - 1)), np.float64)
@@ -120,9 +120,9 @@ def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0
 
 
 def level_of_largest(largest: FloatArray, n: int, alpha: float, count: int, *, sides: int) -> float:
-    """The p value of t as extreme as the largest of several columns is in a share alpha of flips.
+    """Return the p value of the t that the largest of several columns reaches in alpha of flips.
 
-    The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
+    A sum over its norm, s, is t = s √((n - 1) / (n - s²)).
     """
     from scipy.special import stdtr
 

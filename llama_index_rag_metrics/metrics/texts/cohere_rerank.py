@@ -153,12 +153,12 @@ class CohereRerankRelevancy(TextMetric):
         return self._bad(reason, status=http_status(error))
 
     def _bad(self, reason: str, request: object = None, status: int | None = None) -> ScorerFailed:
-        """The error; a service may echo the key anywhere, so all of it is masked, then cut."""
+        """Return the error, masked and cut as a whole: a service may echo the key anywhere."""
         masked_id = mask_and_cut(str(request), _MOST_CHARACTERS) if request else None
         return ScorerFailed(self.name, mask_and_cut(reason, _MOST_CHARACTERS), masked_id, status)
 
     def _client(self) -> Any:
-        """The client of the service, as threads and copies of the metric share it."""
+        """Return the client, which threads and copies of the metric share."""
         key = self._key()
         register_secret(key)
         client_key = (key.get_secret_value(), self._endpoint(), self.timeout)
@@ -222,7 +222,7 @@ def _open(key: str, endpoint: str, timeout: float) -> Any:
 
 
 def _raise_for_status(response: httpx.Response) -> None:
-    """The errors of old SDKs have no headers, and so no Retry-After."""
+    """Raise httpx's error: those of old SDKs have no headers, and so no Retry-After."""
     if not response.is_success:
         response.read()
         response.raise_for_status()
@@ -243,7 +243,7 @@ def _is_score(score: Any) -> bool:
 
 
 def _read_key(api_key: str | SecretStr) -> SecretStr:
-    """The key, which an error of the client would show if it didn't fit into a header."""
+    """Return the key; refuse what fits into no header, which the client's error would show."""
     key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
     if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
         raise InvalidInput("api_key", type(key), "a text of ASCII characters in one line")

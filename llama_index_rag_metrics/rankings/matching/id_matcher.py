@@ -67,8 +67,8 @@ def _described(match_on: MatchOn) -> str:
     return match_on
 
 
-class Came(NamedTuple):
-    """Relevant passages that came by id, and under other ids alone; `texts` are distinct."""
+class IdFit(NamedTuple):
+    """How many relevant passages came by id, or under other ids alone; `texts` are distinct."""
 
     relevant: int = 0
     by_id: int = 0
@@ -92,7 +92,7 @@ class LabelCheck:
         self._labels_by_kind: defaultdict[str, set[str]] = defaultdict(set)
 
     def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
-        """Note the ids retrieved for one query, and the nodes' `names_of` where they are known."""
+        """Count the ids retrieved for a query, and keep labels among the nodes' `names_of`."""
         for item in ids:
             self._n_retrieved += 1
             self._n_matched += item in self._fitting_ids
@@ -107,9 +107,9 @@ class LabelCheck:
         """Whether most of what was retrieved has ids that the dataset doesn't know."""
         return bool(self._labels) and 2 * self._n_matched < self._n_retrieved
 
-    def note(self, counts: Came | None = None) -> str | None:
-        """What is wrong and what would fit; None where most of what came fits the labels."""
-        counts = counts or Came()
+    def note(self, counts: IdFit | None = None) -> str | None:
+        """Return what is wrong and what would fit; None where most retrieved ids fit the labels."""
+        counts = counts or IdFit()
         matches_nothing = bool(self._labels and self._example) and not self._n_matched
         match_on, n_fitting = "", 0
         for kind, labels in self._labels_by_kind.items():
@@ -142,7 +142,7 @@ def _with_escapes(text: str, other: str) -> str:
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:
-    """Every value of the nodes that labels could name, with what match_on calls it."""
+    """Yield every value of the nodes that labels could name, after what match_on calls it."""
     for node in nodes:
         yield NODE_ID, node.node.node_id
         if node.node.ref_doc_id:

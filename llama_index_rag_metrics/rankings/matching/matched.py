@@ -51,7 +51,7 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a query: its labels, and the texts or spans that are known of them."""
+    """What a query expects: its labels, and the texts or spans that are known of them."""
 
     relevance: Relevance | None
     passages: Mapping[str, Any]  # id to text or span, best grade first
@@ -127,7 +127,7 @@ class Matched:
     passages: Mapping[str, Mapping[str, str | Span]]  # query id to expected id to text or span
     errors: Mapping[str, str]  # query id to error, where the matcher failed
     notes: tuple[str, ...] = ()
-    label_note: str | None = None  # that nothing was recognised at all, where so
+    label_note: str | None = None  # a sentence where nothing was recognised at all
     unlike: str = ""  # a sentence on passages that are recognised without being the same text
     repeats: tuple[Matched, ...] = ()  # the same of each run, if questions were asked several times
 
@@ -288,7 +288,7 @@ def _is_in(place: Span | None, wanted: Span) -> bool:
 
 
 def _stand_ins(labels: Sequence[str], covers: BoolArray, ids: Sequence[str]) -> list[list[str]]:
-    """The ids that each retrieved item covers, or its own, made unlike any expected one."""
+    """Return the expected ids that each retrieved item covers, or else an id of its own."""
     stands_for: list[list[str]] = []
     for row, item in zip(covers, ids, strict=True):
         covered = [labels[position] for position in np.flatnonzero(row).tolist()]
@@ -321,7 +321,7 @@ def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
 
 
 def costs_of(stands_for: list[list[str]], ids: Sequence[str], tokens: Sequence[int]) -> list[int]:
-    """The cost of each item of the flattened ranking, so that a budget counts whole chunks."""
+    """Return the tokens of each flattened item, so that a budget counts each chunk once."""
     costs: list[int] = []
     credited: set[str] = set()
     cost_of = dict(zip(reversed(ids), reversed(tokens), strict=True))
