@@ -172,7 +172,8 @@ def score_with(
     stock: Stock = NO_STOCK,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say it."""
-    query_ids, relevance, rankings = align(expected, retrieved)
+    query_ids, given_labels, rankings = align(expected, retrieved)
+    relevance = _kept_labels(given_labels)
     errors = [getattr(ranking, "error", None) for ranking in rankings]
 
     def asked_at(row: int) -> Asked:
@@ -197,7 +198,7 @@ def score_with(
         label_remarks += label_notes(batch, metrics, asked_at, mismatch="", stock=None)
     notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, deepest)]
     notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
-    labels = dict(zip(query_ids, map(_kept_labels, relevance), strict=True))
+    labels = dict(zip(query_ids, relevance, strict=True))
     return _scores_of(
         batch,
         query_ids,
@@ -211,13 +212,20 @@ def score_with(
     )
 
 
-def _kept_labels(labels: RelevanceLike | None) -> RelevanceLike | None:
+def _kept_labels(relevance: Sequence[Any]) -> list[RelevanceLike | None]:
     """Labels that were judged, which stay what they are now, whatever becomes of a list."""
-    if type(labels) is list and isinstance(next(iter(labels), ""), str):
-        return [*labels]
+    if set(map(type, relevance)) == {list} and set(map(type, chain(*relevance))) <= {str}:
+        return list(map(list.copy, relevance))
+    return list(map(_kept, relevance))
+
+
+def _kept(labels: RelevanceLike | None) -> RelevanceLike | None:
     if type(labels) is dict and isinstance(next(iter(labels.values()), 0), (int, float)):
         return {**labels}
-    return None if labels is None else as_relevance(labels)
+    try:
+        return None if labels is None else as_relevance(labels)
+    except InvalidInput:  # judging says of which question
+        return labels
 
 
 def _scores_of(batch: ScoredBatch, query_ids: Sequence[str], **about: Any) -> Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -19,7 +19,6 @@ from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, 
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _Labels: TypeAlias = "RelevanceLike | None"  # None: not judged
-_FEW = 4  # up to so many found items, looking each one up is faster than a pass over the list
 _PLACE = 32  # an item's place is one number: its query, and in so many bits its position
 
 
@@ -59,23 +58,20 @@ def _judge_ids(relevance: Sequence[_Labels], rankings: Sequence[RankingLike]) ->
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else ranked_ids(ids_of(retrieved))
-        members, judged, graded = _read_ids(ranking, labels)
-        if len(members) != len(ranking):
+        place_of, judged, graded = _read_ids(ranking, labels)
+        if len(place_of) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        items = members & judged
-        if not items:
+            place_of = dict(zip(ranking, count(), strict=False))
+        places = sorted([place_of[item] for item in judged if item in place_of])
+        if not places:
             _check_types(judged, ranking)
-        if len(items) <= _FEW:
-            places = sorted(map(ranking.index, items))
-        else:
-            places = [place for place, item in enumerate(ranking) if item in items]
         if graded is not None:
             _put(judged_grades, offsets[-1], graded.grades.values())
             _put(item_grades, len(positions), [graded.grades[ranking[place]] for place in places])
             if graded.alternatives is not None:
                 grouped.append((len(depth), graded, ranking))
         positions += places
-        n_items.append(len(items))
+        n_items.append(len(places))
         depth.append(len(ranking))
         offsets.append(offsets[-1] + len(judged))
     query, position = np.arange(len(depth)).repeat(n_items), np.array(positions, np.int64)
@@ -107,11 +103,13 @@ def _fill(grades: list[float], n: int) -> FloatArray:
     return column
 
 
-def _read_ids(ranking: list[str], labels: _Labels) -> tuple[set[str], set[str], Relevance | None]:
-    """The retrieved ids, the judged ones, and labels that may have grades."""
+def _read_ids(
+    ranking: list[str], labels: _Labels
+) -> tuple[dict[str, int], set[str], Relevance | None]:
+    """The places of the retrieved ids, the judged ids, and labels that may have grades."""
     graded: Relevance | None = None
     try:
-        members = set(ranking)
+        place_of = dict(zip(ranking, count(), strict=False))
         if type(labels) is list:
             "".join(labels)  # the quickest way to see that all are strings
             judged = set(labels)
@@ -120,10 +118,10 @@ def _read_ids(ranking: list[str], labels: _Labels) -> tuple[set[str], set[str], 
             judged = set(graded.grades)
     except TypeError:  # ids that aren't all strings are rare: asking each id first costs half
         graded = _read_labels(labels)
-        judged, members = set(graded.grades), _read_members(ranking)
-    if None in members or "" in members or "" in judged:
+        judged, place_of = set(graded.grades), _read_places(ranking)
+    if None in place_of or "" in place_of or "" in judged:
         _refuse_nothing(labels, ranking)
-    return members, judged, graded
+    return place_of, judged, graded
 
 
 def _refuse_nothing(labels: _Labels, ranking: list[str]) -> None:
@@ -181,9 +179,9 @@ def _read_labels(labels: _Labels) -> Relevance:
     return relevance
 
 
-def _read_members(ranking: list[str]) -> set[str]:
+def _read_places(ranking: list[str]) -> dict[str, int]:
     try:
-        return set(ranking)
+        return dict(zip(ranking, count(), strict=False))
     except TypeError as error:
         remedy = "The id of a node is node.node_id."
         raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
