@@ -220,8 +220,6 @@ def _kept_labels(relevance: Sequence[Any]) -> list[RelevanceLike | None]:
 
 
 def _kept(labels: RelevanceLike | None) -> RelevanceLike | None:
-    if type(labels) is dict and isinstance(next(iter(labels.values()), 0), (int, float)):
-        return {**labels}
     try:
         return None if labels is None else as_relevance(labels)
     except InvalidInput:  # judging says of which question
