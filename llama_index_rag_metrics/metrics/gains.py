@@ -40,7 +40,7 @@ class DCG(GainMetric):
 
 
 class NDCG(GainMetric):
-    """DCG / DCG of the best possible ranking; the gain is the grade by default.
+    """DCG / DCG of the best ranking; DCG is Σ gain / log2(rank + 1), the gain by default the grade.
 
     The ideal has the best min(k, R⁺) grades; without a cutoff as many as were retrieved, or with
     `ideal=all` all R⁺ (trec_eval ndcg), which doesn't reward cutting a list off.

@@ -56,7 +56,6 @@ class Table:
     n_core: int = 0  # columns of values that a narrow screen shows unasked; 0 for all
 
     def is_text(self, column: int) -> bool:
-        """Whether a column has words alone, which are set to the left."""
         return all(row.cells[column].form in ("text", "outcome") for row in self.rows)
 
 
@@ -78,10 +77,10 @@ class Wanted(NamedTuple):
     ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
     losses: Sequence[str] = ()  # how each system, or the last stage, lost it; "" where it didn't
     where: str = ""  # where the systems have it or how they lost it, in words
-    failure: str = ""  # how it was lost, without ranks, which a page has in columns
-    success: str = ""  # what else is to be said of where it wasn't lost
+    remark: str = ""  # the same without ranks, which a page has in columns
     places: Sequence[str] = ()  # "hit" or "lost" of each system or stage, "" where nobody knows
     is_missed: bool = False  # by every system; of stages by the last one
+    grade: str = ""  # as in the name
 
     def __str__(self) -> str:
         line = self.name
@@ -99,6 +98,7 @@ class ReportedItem(NamedTuple):
     text: str | None = None
     rank: int | None = None  # None for a copy
     is_hit: bool = False  # whether it is relevant to the metric
+    grade: str = ""  # of its label, or its score by a metric of texts, as in the name
 
     def __str__(self) -> str:
         place = "again:" if self.rank is None else f"{self.rank}."
@@ -137,6 +137,7 @@ class QueryAnswers(NamedTuple):
     left_out: str = ""  # why metrics of labels leave it out; "" where they don't
     legend: str = ""  # what the numbers in brackets are
     cutoff: int | None = None  # after how many passages the metric stops reading
+    measure: str = ""  # what the grades of its passages are; "" where none tells them apart
 
     @property
     def is_of_many(self) -> bool:
@@ -228,7 +229,7 @@ class Figure(NamedTuple):
 
 
 CAPTIONS: Mapping[str, str] = {
-    "differences": "Differences from the baseline",
+    "differences": "Differences from the baseline, with intervals",
     "by_cutoff": "By cutoff k",
     "tradeoff": "Quality against tokens",
 }

@@ -128,7 +128,6 @@ def seconds(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """How many; of a mean, three digits or all before the point."""
     if isinstance(value, int) or value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -87,7 +87,6 @@ class Reportable:
 
 
 def written(text: str, path: str | Path | None) -> str:
-    """The text, which is also written to a file where one is given."""
     if path is not None:
         write_text(path, text)
     return text

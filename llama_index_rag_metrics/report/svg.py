@@ -60,7 +60,6 @@ class _Scale:
         return f"{_pixels(100 * self.share(value))}%"
 
     def ticks(self, least: float = 0) -> list[float]:
-        """A few round numbers, so far apart at least."""
         width = max(least, (self.high - self.low) / _TICKS)
         power = math.floor(math.log10(width))
         step = next(step for step in (1, 2, 5, 10) if step * 10.0**power >= width * 0.99)
@@ -75,7 +74,6 @@ class _Plot:
         self.parts: list[str] = []
 
     def x_axis(self, x: _Scale, least: float = 0) -> None:
-        """Rules and numbers; of many, a narrow screen leaves out every other one."""
         ticks = x.ticks(least)
         for number, tick in enumerate(ticks):
             place, look = x.across(tick), {"text_anchor": "middle"}

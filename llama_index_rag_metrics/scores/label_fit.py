@@ -31,7 +31,7 @@ _MISSING = (
     "question {question}{limit}"
 )
 _LIMIT = ": recall can be {recall} at most"
-_OTHER_TEXTS = "Ids of other texts"
+OTHER_TEXTS = "Ids of other texts"
 _REUSED = (
     "{other_texts}: {reused:,} of {retrieved:,} retrieved ids have another text in "
     "{place}: {passage} is “{text}” where it was retrieved, and “{stored}” in {place}. Where ids "
@@ -134,14 +134,14 @@ def _reused_note(pairs: Iterable[Any], texts: Mapping[Any, str], place: str = "t
     fields = {"reused": len(changed), "retrieved": len(shared), "passage": shorten(item)}
     fields["text"] = truncated(" ".join(text.split()), _EXCERPT)
     fields["stored"] = truncated(" ".join(texts[item].split()), _EXCERPT)
-    return _REUSED.format(other_texts=_OTHER_TEXTS, place=place, **fields)
+    return _REUSED.format(other_texts=OTHER_TEXTS, place=place, **fields)
 
 
 def with_reuse(now: Scores, before: Scores, place: str) -> Scores:
     """Return the scores with a note where ids came with another text than in those of before."""
     retrieved: list[list[tuple[str, str]]] = []
     for retrieval in (now.retrieval, before.retrieval):
-        if retrieval is None or retrieval.matched or _OTHER_TEXTS in "".join(now.label_notes):
+        if retrieval is None or retrieval.matched or OTHER_TEXTS in "".join(now.label_notes):
             return now
         retrieved.append(list(_passages(retrieval.run.values())))
         if _reused_note(retrieved[-1], dict(retrieved[-1])):  # ids of documents, not of passages

@@ -28,6 +28,7 @@ from .whereabouts import BELOW, Losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
+_DOUBT = "in doubt"
 _FAILED = "{n:,} of {queries:,} failed ({error}), {fate}"
 _WITHOUT_FAILED = "without them {metric} is {mean}"
 _EMPTY = "{n:,} of {queries:,} got no passages"
@@ -77,6 +78,8 @@ def with_failures(
         for text in by_holder(pairs, len(systems)):
             statements.append(Statement(text, tone))
     unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    if any(system.is_in_doubt for system in systems):
+        verdicts = [Statement(f"{_DOUBT}: {text}", "open", _DOUBT) for text, *_ in verdicts]
     if LabelView.of(metric).of_texts and verdicts:
         verdicts = [*verdicts, Statement(meaning_of(metric), "quiet")]
     return [*statements, *verdicts, *unanswered]
@@ -92,7 +95,6 @@ def meaning_of(name: str) -> str:
 
 
 def nothing_measured(scores: Scores) -> str:
-    """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
     if counts.unjudged == counts.queries and len(scores.failed) < counts.queries:
         without_value = [note for note in scores.notes if " has no value for " in note]
@@ -140,7 +142,6 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
 
 
 def _lost(losses: Losses, metric: str) -> str:
-    """How many questions got no relevant passage, where it was lost, and what could find it."""
     k, depth = LabelView.of(metric).k, ""
     text = str(losses)
     if losses.n_without:

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.scores.label_fit import OTHER_TEXTS
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 
@@ -117,7 +118,6 @@ class System(NamedTuple):
         return self.retrieval.text_of and self.retrieval.text_of(passage)
 
     def judged_by(self, metric: str) -> Matched:
-        """Labels and rankings as a metric sees them: by id, or as its matcher has them."""
         retrieval = self.retrieval
         by_id = Matched(BY_ID, retrieval.run, retrieval.relevance, {}, {}, {})
         return retrieval.matched.get(metric, by_id)
@@ -129,8 +129,11 @@ class System(NamedTuple):
             return ""
         return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
 
+    @property
+    def is_in_doubt(self) -> bool:
+        return OTHER_TEXTS in "".join(self.scores.label_notes)
+
     def mean(self, metric: str) -> float | None:
-        """The mean of a metric; None where nothing was measured, or not validly."""
         scores = self.scores
         is_measured = scores.is_measured and metric in scores and scores.n(metric)
         return scores.means[metric] if is_measured and not self.invalid(metric) else None

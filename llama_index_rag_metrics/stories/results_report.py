@@ -32,7 +32,6 @@ _COUNTS = {
 }
 _FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
 _WHY = "Why: results.worst(), or results.to_html(path)."
-_SIGNS = "R: how many passages are relevant. P: precision. n: how many were retrieved."
 
 
 def systems_report(
@@ -92,7 +91,6 @@ def with_left_out(lead: str, scores: Scores) -> str:
 
 
 def with_runs(systems: Sequence[System]) -> Sequence[System]:
-    """The runs of one system, and their means without rankings; several systems as they are."""
     if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
         return systems
     means = systems[0].scores.replace(retrieval=None, repeats=(), failed={})
@@ -100,7 +98,6 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
 
 
 def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Table:
-    """The mean of each metric with its interval; empty where no system has a mean."""
     rows, label_head = [], "system"
     if all(map(is_unmeasured, map(attrgetter("scores"), systems))):
         systems = []
@@ -115,14 +112,14 @@ def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Tabl
                 cell = model.Cell("not valid", tone="quiet")
             elif system.mean(metric) is not None:
                 mean = intervals[metric]
-                cell = mean_of(model.Cell(mean.mean, "score", low=mean.low, high=mean.high), mean.n)
+                tone: model.Tone = "open" if system.is_in_doubt else "normal"
+                cell = mean_of(model.Cell(mean.mean, "score", tone, mean.low, mean.high), mean.n)
             cells.append(cell)
         rows.append(model.Row(system.name, cells))
     return model.Table("Means with 95 % intervals", metrics, rows, label_head)
 
 
 def slice_table(systems: Sequence[System], key: str, metric: str) -> model.Table:
-    """The mean of one metric by a value of the queries' metadata; the head says of how many."""
     slices = [system.scores.slices(key) for system in systems]
     sizes: dict[str | None, int] = {}
     for parts in slices:
@@ -199,9 +196,8 @@ def queries_of(
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
         query_ids = dict.fromkeys(order(systems, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
-    names = list(map(attrgetter("name"), systems))
     details = compared, stages, lower_is_better(metric), len(systems) > n, places
-    return model.Queries(metric, names, stories, *details)
+    return model.Queries(metric, list(map(attrgetter("name"), systems)), stories, *details)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -246,8 +242,7 @@ def unsaid(notes: Sequence[str], decision: Sequence[model.Statement]) -> list[st
 
 
 def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
-    """The meaning of each metric that the package knows, in the metric's own words."""
-    terms = [("Signs", _SIGNS)]
+    terms: list[tuple[str, str]] = []
     for name in metrics:
         if meaning_of(name):
             low, high = limits_of(name)

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.text import by_holder, excerpt, one_line, se
 from llama_index_rag_metrics.runtime.containers import map_values, picked
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.masking import truncated
+from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.scores import name_among
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -45,7 +46,7 @@ _NAMED = 12  # systems that had or lost a passage, on a page
 _LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
 _OTHER_TEXT = ", with another text: “{text}”"
 _LEGEND = "in brackets the grade of the label; without: unlabelled"
-_LEGEND_OF_TEXTS = "in brackets scores by {metric}"
+_LEGEND_OF_TEXTS = "in brackets the {measure} by {metric}"
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -57,7 +58,6 @@ def query_answers(
     *,
     stages: bool = False,
 ) -> model.QueryAnswers:
-    """Return what was asked, wanted and retrieved, as a metric sees it, by question."""
     question = QuestionView(query_id, systems, metric, stages=stages)
     ids = list(map(attrgetter("ids"), question.needs))
     ids += [list(answer.ranking.ids) for answer in question.answers if answer.ranking]
@@ -67,7 +67,7 @@ def query_answers(
     # what is ranked alike goes last
     passages.sort(key=lambda passage: len(set(passage.ranks)) == 1)
     n = max(map(len, scores), default=0)
-    answers, text, left_out, legend, is_scored = [], "", "", "", False
+    answers, text, left_out, legend, measure, is_scored = [], "", "", "", "", False
     for number, answer in enumerate(question.answers):
         value = None
         if scores and not answer.system.invalid(metric):
@@ -78,27 +78,27 @@ def query_answers(
         text = text or answer.system.scores.queries.get(query_id, "")
         left_out = left_out or _LEFT_OUT.get(answer.system.scores.excluded.get(query_id, ""), "")
         if answer.text_scores:
-            legend = _LEGEND_OF_TEXTS.format(metric=metric)
+            is_judged = GRADED in " ".join(answer.system.scores.label_notes)
+            measure = "grade" if is_judged else "score"
+            legend = _LEGEND_OF_TEXTS.format(measure=measure, metric=metric)
     if is_scored:
         left_out = ""
     if question.needs:
-        legend = _LEGEND
-    why = _why(question, list(map(attrgetter("score.value"), answers)))
-    remarks, k = list(_remarks(question, metric)), question.view.k
-    return model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend, k)
+        legend, measure = _LEGEND, "grade" * any(need.grade not in ("", "1") for need in passages)
+    why = _why(question, list(map(attrgetter("score.value"), answers)), measure)
+    remarks = list(_remarks(question, metric))
+    story = model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend)
+    return story._replace(cutoff=question.view.k, measure=measure)
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
-    pairs, failures, remarks = [], list[tuple[str, str]](), list[tuple[str, str]]()
-    is_found = False
+    pairs, remarks, is_found = [], [], False
     for answer, place in question.deciding(need.places):
         if place.is_known:
             words = _words(place, answer, need, names)
             pairs.append((words, answer.system.name))
             words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
-            if place.loss:
-                failures.append((words, answer.system.name))
-            elif words:
+            if words and (len(question.needs) > 1 or place.loss != whereabouts.NEVER):
                 remarks.append((words, answer.system.name))
             is_found = is_found or not place.loss
     n = question.n_deciding
@@ -109,10 +109,10 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
-        failure="; ".join(by_holder(failures, n, _NAMED)),
-        success="; ".join(by_holder(remarks, n, _NAMED)),
+        remark="; ".join(by_holder(remarks, n, _NAMED)),
         places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
-        is_missed=bool(failures) and not is_found,
+        is_missed=bool(pairs) and not is_found,
+        grade="" if need.items[1:] else f"{need.items[0].grade:g}",
     )
 
 
@@ -151,11 +151,13 @@ def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> mo
         grade, name = answer.grade_of(item), names[item]
         # the first of copies has the rank
         rank, text = ranks.pop(item, None), answer.texts[item]
+        words = ""
         if grade is not None:
-            name += f" [{grade:g}]"
+            words = f"{grade:g}"
         elif text in answer.text_scores and not answer.needs:
-            name += f" [{count(answer.text_scores[text])}]"
-        retrieved.append(model.ReportedItem(item, name, text, rank, answer.is_hit(item)))
+            words = count(answer.text_scores[text])
+        name += f" [{words}]" * bool(words)
+        retrieved.append(model.ReportedItem(item, name, text, rank, answer.is_hit(item), words))
     if ranking.calls is not None:
         searches = [_search(answer, call, number) for number, call in enumerate(ranking.calls, 1)]
     return model.ReportedAnswer(answer.system.name, cell, retrieved, answer.error, searches)
@@ -177,8 +179,9 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
-def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], list[str]]:
-    """Why the systems, or the last stage, missed what is relevant, also in fewer words."""
+def _why(
+    question: QuestionView, scores: Sequence[object], measure: str
+) -> tuple[list[str], list[str]]:
     pairs, summaries, n_systems = [], [], question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
@@ -187,6 +190,9 @@ def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], l
             for loss, n in counts.by_loss.items():
                 share = f"{n} of {counts.n_wanted} " * (counts.n_wanted > 1)
                 summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
+        elif answer.text_scores and not question.needs:
+            values = ", ".join(map(count, answer.text_scores.values()))
+            summaries.append((f"{measure}s {values}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
         summaries += _moves(question, scores)
         return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
@@ -203,9 +209,10 @@ def _why(question: QuestionView, scores: Sequence[object]) -> tuple[list[str], l
 
 
 def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """The ranks that the first system has otherwise, of those whose score isn't the first one's."""
     for answer, number in question.deciding(range(len(scores))):
         ranks = []
+        if len(scores) == 1 and scores != [1.0]:
+            ranks = [f"{need.places[0].rank:,}" for need in question.needs if need.places[0].rank]
         for need in question.needs:
             old, new = need.places[0].rank, need.places[number].rank
             if old and new and old != new and scores[0] != scores[number]:

@@ -140,7 +140,7 @@ class Comparison(Reportable):
             names[row.statement.label, row.statement.tone].append(name)
         lines = []
         for (label, tone), systems in names.items():
-            n = numbers.questions(len(self.paired.scored(self.primary)[0]))
+            n = numbers.questions(int(self.paired.is_scored(self.primary).sum()))
             text = f"{label}: {listed(systems, most=12)} (on {self.primary}, {n})."
             lines.append(model.Statement(text, tone, label))
         return lines
@@ -168,7 +168,7 @@ class Comparison(Reportable):
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
         best_rival = self.systems[self._rivals[0]]
         gains = self.by_query(best_rival.name, self.primary)
-        n = numbers.questions(len(self.paired.query_ids))
+        n = numbers.questions(len(self.paired.query_ids) * any(row.n for row in self))
         extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"
         lead = results_report.with_left_out(f"{n} {extent}", systems[0].scores)
         if not self._is_paired(self.primary):
@@ -253,14 +253,15 @@ class Comparison(Reportable):
         bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [model.Cell(mean.mean, "score"), bounds]
         if row is None:
-            cells.append(model.Cell("baseline", tone="quiet"))
-            cells += [model.Cell(None, tone="quiet")] * 2
+            cells += [model.Cell(text, tone="quiet") for text in ("baseline", None, None)]
         else:
             difference, tally = row.cells
             interval = model.Cell(None, "range", low=row.low, high=row.high)
             if row.low is not None and not row.changed:
                 interval = model.Cell("same scores", "outcome", "quiet")
             cells += (difference._replace(low=None), interval, tally)
+        if self.systems[name].is_in_doubt:
+            cells = [cell._replace(tone="open") for cell in cells]
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
     def _figure(self) -> model.Figure:
@@ -279,8 +280,7 @@ class Comparison(Reportable):
                         mark = mark._replace(title=row.verdict, low=None, high=None)
                     marks.append(mark)
             series.append(model.Series(name, systems.index(name), marks))
-        heading = f"difference from {self.baseline}"
-        return model.Figure("points", heading, "", series, has_zero_line=True)
+        return model.Figure("points", "", "", series, has_zero_line=True)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.

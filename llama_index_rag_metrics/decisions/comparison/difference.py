@@ -123,7 +123,7 @@ class Difference(Sentence):
         """The difference with its interval, and how many questions are better, same and worse."""
         tone, digits = self.statement.tone, numbers.digits_for(self.n, self.low, self.high)
         difference = Cell(self.difference, "signed", tone, self.low, self.high, digits=digits)
-        return [difference, Cell((self.wins, self.ties, self.losses), "tally")]
+        return [difference, Cell((self.wins, self.ties, self.losses) if self.n else None, "tally")]
 
     @property
     def verdict(self) -> str:
@@ -174,6 +174,8 @@ def differences_of(
         wins, losses = int((values > 0).sum()), int((values < 0).sum())
         if lower_is_better(metric):
             wins, losses = losses, wins
+        sides = [side for side in (baseline, system) if np.isnan(paired.values(side, metric)).all()]
+        note = f"there is no valid score of {' or '.join(sides)}" if sides else interval.note
         yield Difference(
             system=system,
             baseline=baseline,
@@ -190,7 +192,7 @@ def differences_of(
             detectable=smallest,
             margin=margin_of(metric, margin, "margin"),
             confidence=confidence,
-            note=interval.note,
+            note=note,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
@@ -15,7 +14,7 @@ from string import Template
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
-from llama_index_rag_metrics.report.text import escape_html, sentence
+from llama_index_rag_metrics.report.text import escape_html
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated
@@ -120,13 +119,11 @@ def _figure(figure: model.Figure | None, caption: str) -> str:
         return ""
     drawing, title = on_page(figure, caption), escape_html(caption)
     if figure.form == "points" and len(figure.series) >= model.MOST_ABREAST:  # folded where narrow
-        title += ", with intervals"
         return f"<details class=figure open><summary>{title}</summary>{drawing}</details>"
     return f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
 
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
-    """A table; in rows of systems the counts of better and worse questions filter these."""
     sides, switch = ["l" * table.is_text(column) for column in range(len(table.head))], ""
     if table.n_core:
         sides[table.n_core :] = [f"{side} more" for side in sides[table.n_core :]]
@@ -140,7 +137,10 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             label = f"<code>{label}</code>"
         rows += f"<tr><th scope=row class=l>{label}"
         for head, cell, side in zip(table.head, row.cells, sides, strict=True):
-            text = _cell_text(cell)
+            interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
+            # where it is narrow, an interval is two lines, not three
+            text = f"{escape_html(shown(cell, interval=False))}{interval}"
+            text = text.replace(" to ", f"{_NO_BREAK}to ")
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             elif cell.losses and systems:
@@ -162,13 +162,6 @@ def _heading(name: str, side: str) -> str:
     return f"<{tag}{_around(side.strip(), _CLASS)}>{escape_html(name)}"
 
 
-def _cell_text(cell: model.Cell) -> str:
-    interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
-    # where it is narrow, an interval is two lines, not three
-    value = escape_html(shown(cell, interval=False))
-    return f"{value}{interval}".replace(" to ", f"{_NO_BREAK}to ")
-
-
 def _tally(counts: Sequence[float], system: int) -> str:
     links = []
     for n, name in zip(counts, _TALLY, strict=True):
@@ -183,18 +176,14 @@ def _questions(queries: model.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     size, remarks = next(size for size in SIZES if len(stories) <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
-    if size.is_late:
-        remarks = sentence(next((story.legend for story in stories if story.legend), ""))
     joint = "".join(texts)
     n_bytes = len(joint.encode("utf-8", "replace"))
     if n_bytes > _ROOM:
         room = max(_LEAST, _ROOM // len(texts))
         size = size._replace(characters=room * len(joint) // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
-    text = counted(len(stories), "question", "questions")
-    for reason, n in Counter(story.left_out for story in stories if story.left_out).items():
-        text += f", {n:,} with {escape_html(reason)}".replace("with not ", "not ")
-    text = f"<span role=status>{text}</span> · {escape_html(queries.metric)}"
+    n = counted(len(stories), "question", "questions")
+    text = f"<span role=status>{n}</span> · {escape_html(queries.metric)}"
     compared = escape_html("|".join(queries.systems)) * queries.compared
     yield (
         f'<section id=rag-questions data-systems="{compared}"{" data-stages" * queries.stages}>'

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import isnan, nan
 from operator import itemgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
+from llama_index_rag_metrics.report.numbers import NO_VALUE, shown, whole_percent
 from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -108,7 +108,6 @@ def _losses(query: model.QueryAnswers) -> Counter[str]:
 def _summary(
     query: model.QueryAnswers, losses: Counter[str], looks: Sequence[str], *, of_runs: bool
 ) -> str:
-    """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
@@ -159,26 +158,24 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
         names = ["rank"] * len(names)
     rows = "".join([*_relevant(query, size), *_others(query, size)])
     if rows:
-        head = "passage"
-        if query.legend and not size.is_late:
-            head += f", {query.legend}"
+        extent = f" (of others the first {size.items})" * bool(query.wanted and not size.is_late)
         look, template = "ranks", "<th>{}"
         if query.is_of_many:
             look, template = '"ranks many"', "<th><span>{}</span>"
-        heads = repeated(template, [*names, head])
+        heads = repeated(template, filter(None, [*names, query.measure, f"passage{extent}"]))
         yield f"<table class={look}><thead><tr>{heads}<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
 def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     for passage in query.wanted:
-        remark = ""
-        if not query.is_of_many:  # whose names would be a paragraph
-            remark += repeated(" <span class=lost>{}</span>", filter(None, [passage.failure]))
-            remark += repeated(" <span class=quiet>{}</span>", filter(None, [passage.success]))
+        remark, look = "", "lost" if any(passage.losses) else "quiet"
+        if passage.remark and not query.is_of_many:  # whose names would be a paragraph
+            remark = f" <span class={look}>{escape_html(passage.remark)}</span>"
         remark += f" {_text(passage.text, size.characters)}"
-        cells = _cells(query, passage.ranks, passage.places)
-        yield _ROW.format(cells, escape_html(passage.name), remark)
+        cells = _cells(query, passage.ranks, passage.places) + _grade(query, passage.grade)
+        name = passage.name.removesuffix(f" [{passage.grade}]")
+        yield _ROW.format(cells, escape_html(name), remark)
 
 
 def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
@@ -189,27 +186,37 @@ def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     places = []
     for column, answer in enumerate(query.answers):
         for item in answer.retrieved or ():
-            if item.rank is not None and item.rank <= size.items and not item.is_hit:
+            if item.rank is not None and not item.is_hit:
                 places.append((item.rank, column, item))
     ranks: dict[str, list[int | None]] = {}
     items: dict[str, model.ReportedItem] = {}
     for rank, column, item in sorted(places, key=itemgetter(0)):
-        ranks.setdefault(item.id, [None] * len(query.answers))[column] = rank
-        items.setdefault(item.id, item)
+        if rank <= size.items or item.id in items:
+            ranks.setdefault(item.id, [None] * len(query.answers))[column] = rank
+            items.setdefault(item.id, item)
     cutoff = query.cutoff
     for item in items.values():
-        cells = _cells(query, ranks[item.id])
+        cells = _cells(query, ranks[item.id]) + _grade(query, item.grade)
         if cutoff is not None and (item.rank or 0) > cutoff:
-            yield _CUT.format(cells.count("<td>"), cutoff)
-            cutoff = None
+            yield _CUT.format(cells.count("<td"), cutoff)
+            cutoff, characters = None, min(characters, _LINE)
         text = f" {_text(item.text or '', characters)}"
-        yield _ROW.format(cells, escape_html(item.name), text)
+        name = item.name.removesuffix(f" [{item.grade}]")
+        yield _ROW.format(cells, escape_html(name), text)
+
+
+def _grade(query: model.QueryAnswers, grade: str) -> str:
+    """A cell; scores of texts are tinted by their share of 3, or of the highest if that is more."""
+    if query.wanted or not grade:
+        return f"<td>{grade}" * bool(query.measure)
+    items = chain.from_iterable(answer.retrieved or () for answer in query.answers)
+    highest = max(3.0, *(float(item.grade or 0) for item in items))
+    return f'<td style="--share:{whole_percent(float(grade) / highest)}">{grade}'
 
 
 def _cells(
     query: model.QueryAnswers, ranks: Sequence[int | None], looks: Sequence[str] = ()
 ) -> str:
-    """The ranks of a passage by those systems whose rankings are known."""
     cells = ""
     for answer, rank, look in zip_longest(query.answers, ranks, looks, fillvalue=None):
         if answer is not None and answer.retrieved is not None:
