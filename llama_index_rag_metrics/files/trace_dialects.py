@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ _QUESTION_KEYS = (
 _FIELDS = ("id", "content", "score", "metadata")
 # how nodes stand in the outputs of postprocessors: by id and score alone
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
+_INPUT_ID = re.compile(r'\(id_=(.*?)\), score=|(?:id_|document\.id)": "(.*?)"')  # also in JSON
 _EVENTS: Mapping[str, Kind] = {"Retrieval": "retrieval", "ReRank": "reranking", "Query": "answer"}
 _WITH_NODES = ("retrieval", "reranking")
 
@@ -36,6 +38,10 @@ def read_dialect(span: TraceSpan) -> None:
                 break
     if span.error is not None and span.kind in _WITH_NODES:
         span.documents = None
+    if span.kind == "reranking":
+        inputs = {name: span.attributes[name] for name in span.attributes if "nput" in name}
+        text = json.dumps(inputs, default=str, ensure_ascii=False).replace("\\", "")
+        span.input_ids.update(*_INPUT_ID.findall(text))
     expected = f"all attributes of a span with documents; {_DROPPED}"
     is_whole = span.documents is None or not span.dropped
     span.location.check(is_whole, expected, f"{span.dropped} were dropped")
@@ -46,7 +52,7 @@ def openinference(span: TraceSpan) -> bool:
     if "openinference.span.kind" not in span.attributes:
         return False
     span.kind = _kind(span.attributes["openinference.span.kind"], span)
-    value, output = (span.attributes.get(f"{side}.value") for side in ("input", "output"))
+    value, output = (_shown(span.attributes.get(f"{side}.value")) for side in ("input", "output"))
     if span.attributes.get("input.mime_type") == "application/json":
         value = json_or_none(value)
     span.question = _question(value)
@@ -83,9 +89,13 @@ def _listed(span: TraceSpan, prefix: str, output: Any) -> list[Document] | None:
     documents = []
     for item in items:
         fields = mapping(item.get("document")) or item
-        values = (fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS)
+        values = (_shown(fields.get(f"document.{name}", fields.get(name))) for name in _FIELDS)
         documents.append(Document(*values))
     return documents
+
+
+def _shown(value: Any) -> Any:
+    return None if value == "__REDACTED__" else value  # OpenInference was told to hide it
 
 
 def mlflow(span: TraceSpan) -> bool:

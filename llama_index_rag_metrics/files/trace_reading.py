@@ -232,7 +232,7 @@ class _Reader:
         for query_id, times in self._times.items():
             if query_id not in self._left_out:
                 self._remarks["again"] += len(times) > 1
-                sessions[query_id] = max(times.values(), key=lambda session: session.asked_at)
+                sessions[query_id] = sorted(times.values(), key=attrgetter("asked_at"))[-1]
         self._remarks["left out"] = len(self._left_out)
         if self._remarks["retrievals"] and not sessions and not self._left_out:
             raise self._unknown_questions(all_spans, source)
@@ -377,8 +377,13 @@ def _tell_agents(agents: Collection[TraceSpan], spans: Iterable[TraceSpan]) -> N
 
 
 def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> TraceSpan | None:
-    """The last retrieval before a reranking that holds its documents, in the nearest span."""
+    """The last retrieval before a reranking that holds its documents, in the nearest span.
+
+    Of what the reranking was given, it holds all that any of the retrievals holds.
+    """
     ids = set(reranking.retrieved.ids) if reranking.retrieved else set()
+    for span in retrievals:
+        ids |= reranking.input_ids.intersection(span.retrieved.ids if span.retrieved else ())
     fitting = []
     for span in retrievals:
         is_before = span.started <= reranking.started
@@ -390,8 +395,6 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
 
 def _call(steps: Sequence[TraceSpan]) -> Call:
     span, retrieved = steps[0], steps[-1].retrieved or Ranking()
-    if span.error is not None:
-        retrieved = Ranking()
     if span.retrieved and span.retrieved.texts and retrieved.texts is None:
         texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
         retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])

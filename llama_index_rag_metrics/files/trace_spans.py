@@ -70,6 +70,7 @@ class TraceSpan:
     kind: Kind = "other"
     question: str | None = None
     documents: list[Document] | None = None
+    input_ids: set[str] = field(default_factory=set)  # of documents that a reranking was given
     tool: str = ""
     question_id: str | None = None  # the question that an attribute names
     known_text: str | None = None  # the known question that it has, as `comparable` makes it

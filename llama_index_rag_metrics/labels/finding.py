@@ -216,11 +216,7 @@ class Finder:
 
 
 def fold_typography(text: str) -> str:
-    """A text as it would be typed, so that a document that is parsed anew has the same text.
-
-    >>> fold_typography("the  \\u201cof\\ufb01\\u00adcial\\u201d\\n rate \\u2013 5 %")
-    'the "official" rate - 5 %'
-    """
+    """A text as it would be typed, so that a document that is parsed anew has the same text."""
     return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
 
 

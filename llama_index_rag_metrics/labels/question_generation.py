@@ -170,11 +170,7 @@ def _answer(llm: LLM, prompt: str) -> str:
 
 
 def parse(answer: str) -> tuple[list[str], list[str]]:
-    """Return the lines that are questions, once and without numbers; and others but headings.
-
-    >>> parse("Two questions:\\n1. What is it?\\n- **Why?**\\nThese are two.")
-    (['What is it?', 'Why?'], ['These are two.'])
-    """
+    """Return the lines that are questions, once and without numbers; and others but headings."""
     questions: dict[str, str] = {}
     refused: list[str] = []
     for line in without_reasoning(answer).splitlines():

@@ -38,10 +38,6 @@ def read_grade(text: str) -> int:
 
     Raises:
         ValueError: it gives none that is clear, or two that differ.
-
-    Examples:
-        >>> [read_grade(text) for text in ('{"grade": 2}', "Grade: 3 - because …", "2 out of 3")]
-        [2, 3, 2]
     """
     objects, around = json_and_text(without_reasoning(text).strip())
     prose = _MARKDOWN.sub(" ", around)
