@@ -135,14 +135,13 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         means = self._means("Means with 95 % intervals", [self._metric], ["difference", TALLY])
         other_means = self._means("On other metrics", metrics, ["difference"])
         other_means = replace(other_means, is_detail=len(metrics) > _MOST_METRICS)
-        head = ("kept", "lost", "in questions")
-        passages = Table("Relevant passages by stage", head, rows, "stage")
+        lost = Table("Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         compared = len(systems) > 1
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
-            tables=[means, passages, other_means, *counts],
+            tables=[means, lost, other_means, *counts],
             listings=listings,
             queries=partial(queries_of, systems, self._metric, compared=compared, stages=True),
         )

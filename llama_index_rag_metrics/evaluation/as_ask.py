@@ -200,9 +200,8 @@ def _overrides(component: object, base: type, *methods: str) -> bool:
 
 
 def postprocessor_call(postprocessor: BaseNodePostprocessor) -> DualCall:
-    methods = ("_apostprocess_nodes", "apostprocess_nodes")
-    asynchronous = None
-    if _overrides(postprocessor, BaseNodePostprocessor, *methods):
+    asynchronous, base = None, BaseNodePostprocessor
+    if _overrides(postprocessor, base, "_apostprocess_nodes", "apostprocess_nodes"):
         asynchronous = getattr(postprocessor, "apostprocess_nodes", None)  # core 0.12.0 has none
     return DualCall(postprocessor, asynchronous, postprocessor.postprocess_nodes)
 

@@ -341,7 +341,7 @@ def compare(
     scores = {baseline: scores[baseline], **scores}
     paired = pair(scores, metrics, clusters)
     noun = "conversation" if clusters is None else "cluster"
-    rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
+    keys = list(product(list(scores)[1:], paired.columns, [baseline]))
     reported = {name: system_of(systems[name], name) for name in scores}
     notes = [*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)]
     for name in list(reported)[1:]:
@@ -351,7 +351,7 @@ def compare(
         systems=reported,
         baseline=baseline,
         means=_means(paired, confidence),
-        differences=tuple(differences_of(paired, rivals, confidence, margin)),
+        differences=tuple(differences_of(paired, keys, confidence, margin)),
         confidence=confidence,
         notes=tuple(notes),
         paired=paired,

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.stories.label_view import System
 
 Results: TypeAlias = "EvaluationResults | Scores"
-Key: TypeAlias = tuple[str, str, str]  # a system, a metric and the baseline, of a difference
+Key: TypeAlias = tuple[str, str, str]  # of a difference: the system, the metric, the baseline
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Paired:
             scores = scores[~np.isnan(scores)]
             if not len(scores):
                 scores = np.zeros(1)
-            ends = scores.min(), scores.max()
-            widest.append(float(widest_apart(*ends, self.span(metric), worst_score(metric))))
+            lowest, highest, span = scores.min(), scores.max(), self.span(metric)
+            widest.append(float(widest_apart(lowest, highest, span, worst_score(metric))))
         return np.array(widest)
 
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
@@ -93,9 +93,9 @@ class Paired:
         scores, clusters = np.stack(baselines, axis=1), self.clusters
         means = mean_intervals(scores, limits=limits, confidence=confidence, clusters=clusters)
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
-        for row, mean in enumerate(means):
-            lowest, highest = limits[row]
-            is_limited = self.span(keys[row][1]) <= highest - lowest < math.inf
+        for row, (_, metric, _) in enumerate(keys):
+            mean, (lowest, highest) = means[row], limits[row]
+            is_limited = self.span(metric) <= highest - lowest < math.inf
             if is_limited and mean.low is not None and mean.high is not None:
                 possible[row] = lowest - mean.high, highest - mean.low
         return possible

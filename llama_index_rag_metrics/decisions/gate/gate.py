@@ -41,6 +41,7 @@ _HOW = (
     "Each bound holds with the rule's confidence; a rule passes if even the worse one keeps to its "
     "limit, and fails if even the better one doesn't."
 )
+_NO_RUN = "Of {name}, scores are known, and not what was retrieved."
 _AS_OBSERVED = "A rule without bounds is decided by what was observed alone."
 _TONES: dict[Outcome, model.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
@@ -71,19 +72,18 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> model.Report:
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
-        listings: dict[str, model.Listing] = {}
-        decision, rows, explanations, lead = [], [], dict[str, None](), ""
+        verdicts = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         *baselines, system = self.systems
-        extent = questions(max(verdict.n for verdict in self))
-        for baseline in baselines:
-            extent += f", against {baseline.name}"
-            if not baseline.run:
-                lead = f"Of {baseline.name}, scores are known, and not what was retrieved."
-        for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
-            rows.append(_row(verdict))
-            outcome = verdict.outcome
-            if outcome != "pass" or len(self.verdicts) == 1:
-                decision.append(model.Statement(str(verdict), _TONES[outcome], outcome))
+        scores, n_rules = system.scores, counted(len(verdicts), "rule", "rules")
+        extent = f"{n_rules}, {questions(max(verdict.n for verdict in self))}"
+        extent += "".join(f", against {baseline.name}" for baseline in baselines)
+        metrics = [verdict.metric for verdict in self if verdict.metric in scores]
+        decision = _decision(verdicts, scores)
+        decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
+        rows, explanations = list(map(_row, verdicts)), dict[str, None]()
+        lead = "".join(_NO_RUN.format(name=old.name) for old in baselines if not old.run)
+        listings: dict[str, model.Listing] = {}
+        for verdict in verdicts:
             if verdict.lower is not None or verdict.upper is not None:
                 explanations[_HOW] = None
             elif verdict.rule.confidence is None:
@@ -92,22 +92,11 @@ class GateReport(Reportable):
                 title = f"Worst questions on {verdict.metric}"
                 listing = model.Listing(title, verdict.worst, n_items=_MOST_ITEMS, lead=lead)
                 listings.setdefault(title, listing)
-        rules, scores = counted(len(rows), "rule", "rules"), system.scores
-        of_system = scores.name and f" of {scores.name}"
-        measured = [verdict for verdict in self if verdict.metric in scores]
-        metrics = [verdict.metric for verdict in measured]
-        if not decision:
-            text = f"pass: {rules} kept."
-            if measured:
-                tightest = min(measured, key=attrgetter("leeway"))
-                text += f" Closest to its limit: {tightest.sentence}"
-            decision.append(model.Statement(text, "best", "pass"))
-        decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
         table = model.Table("", _HEAD, rows, label_head="rule", text=" ".join(explanations))
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
-            title=f"Retrieval gate{of_system}",
-            lead=f"{rules}, {extent}",
+            title=f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate",
+            lead=extent,
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             about=about(self.systems),
@@ -144,18 +133,17 @@ def check_rules(
 least baseline (2 questions).
     """
     parsed, scores = parse_rules(rules), scores_of(results)
-    previous = None
+    systems, previous = [system_of(results, scores.name or "now")], None
     if any(rule.baseline for rule in parsed):
         if baseline is None:
             raise InvalidInput("baseline", None, "a baseline, since a rule names it", _ACCEPT)
         previous = baseline_scores(baseline, scores.name)
         check_questions({"the baseline": previous, "these scores": scores}, "baseline", _ACCEPT)
-    systems, verdicts = [system_of(results, scores.name or "now")], []
-    if previous is not None:
         name = previous.name * (previous.name != scores.name)
         old_system = System.of(previous, name or "the baseline")
         scores = with_reuse(scores, previous, old_system.name)
         systems = [old_system, systems[0]._replace(scores=scores)]
+    verdicts = []
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
         verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
     return GateReport(tuple(verdicts), tuple(systems))
@@ -207,11 +195,9 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
         return scores_of(baseline, "baseline")
     if not Path(baseline).is_file():
         raise InvalidInput("baseline", str(baseline), "a file", _ACCEPT)
-    by_name = read_json(Path(baseline))
-    if len(by_name) > 1:
+    scores, *others = read_json(Path(baseline)).values()
+    if others:
         scores = read_scores(baseline, name)
-    else:
-        [scores] = by_name.values()
     return scores.replace(name=Path(baseline).name)
 
 
@@ -236,10 +222,27 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
             yield story._replace(wanted=passages, answers=[*answers, answer])
 
 
+def _decision(verdicts: Sequence[Verdict], scores: Scores) -> list[model.Statement]:
+    """Return the verdicts that don't pass; if all do, which rule is closest to its limit."""
+    statements = []
+    for verdict in verdicts:
+        outcome = verdict.outcome
+        if outcome != "pass" or len(verdicts) == 1:
+            statements.append(model.Statement(str(verdict), _TONES[outcome], outcome))
+    if statements:
+        return statements
+    text = f"pass: {len(verdicts):,} rules kept."
+    measured = [verdict for verdict in verdicts if verdict.metric in scores]
+    if measured:
+        tightest = min(measured, key=attrgetter("leeway"))
+        text += f" Closest to its limit: {tightest.sentence}"
+    return [model.Statement(text, "best", "pass")]
+
+
 def _row(verdict: Verdict) -> model.Row:
-    value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
-    difference = model.Cell.of(verdict.difference, "signed")._replace(limit=verdict.rule.value)
     limit = verdict.rule.value
+    value = model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score")
+    difference = model.Cell.of(verdict.difference, "signed")._replace(limit=limit)
     bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
     if verdict.lower is None and verdict.upper is None:
         bounds = bounds._replace(tone="quiet")
