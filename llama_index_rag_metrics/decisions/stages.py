@@ -129,19 +129,18 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             lines = [(key, texts.get(key, ""), losses) for key, losses in by_question.items()]
             title = f"Questions that lost passages at {flow.stage}"
             listings.append(Listing.of(title, lines, _LISTED_LOSSES))
-        figures, decision = curve_figures(systems), self._decision()
-        report = systems_report(systems, figures=figures, decision=decision)
+        report = systems_report(systems, figures=curve_figures(systems), decision=self._decision())
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
         means = self._means("Means with 95 % intervals", [self._metric], ["difference", TALLY])
         other_means = self._means("On other metrics", metrics, ["difference"])
         other_means = replace(other_means, is_detail=len(metrics) > _MOST_METRICS)
-        lost = Table("Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage")
+        flows = Table("Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         compared = len(systems) > 1
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
-            tables=[means, lost, other_means, *counts],
+            tables=[means, flows, other_means, *counts],
             listings=listings,
             queries=partial(queries_of, systems, self._metric, compared=compared, stages=True),
         )

@@ -143,9 +143,8 @@ least baseline (2 questions).
         old_system = System.of(previous, name or "the baseline")
         scores = with_reuse(scores, previous, old_system.name)
         systems = [old_system, systems[0]._replace(scores=scores)]
-    verdicts = []
-    for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
-        verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
+    decided = decide([measure(rule, scores, previous) for rule in parsed])
+    verdicts = [replace(verdict, worst=tuple(_worst(verdict, systems))) for verdict in decided]
     return GateReport(tuple(verdicts), tuple(systems))
 
 
@@ -195,8 +194,8 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
         return scores_of(baseline, "baseline")
     if not Path(baseline).is_file():
         raise InvalidInput("baseline", str(baseline), "a file", _ACCEPT)
-    scores, *others = read_json(Path(baseline)).values()
-    if others:
+    scores, *further_scores = read_json(Path(baseline)).values()
+    if further_scores:
         scores = read_scores(baseline, name)
     return scores.replace(name=Path(baseline).name)
 
