@@ -211,7 +211,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 statements.append(difference.statement)
             if difference.changed and difference.outcome == "can't tell":
                 choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE))
-                statements.append(Statement(choice, "open"))
+                statements.append(Statement(choice))
         if n_wanted:
             counts = Counter(map(attrgetter("cause"), self.losses)).most_common()
             words = ", ".join(f"{n:,} {cause}" for cause, n in counts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
@@ -32,6 +33,7 @@ _COUNTS = {
 }
 _FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
 _WHY = "Why: results.worst(), or results.to_html(path)."
+_SIGNS = {"R": "how many passages are relevant", "P": "precision", "n": "how many were retrieved"}
 
 
 def systems_report(
@@ -248,7 +250,8 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
             low, high = limits_of(name)
             limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
             terms.append((name, f"{meaning_of(name)} Range {limits}."))
-    return terms
+    words = set(re.findall(r"\w+", " ".join(map(itemgetter(1), terms))))
+    return terms + [(sign, f"{_SIGNS[sign]}.") for sign in _SIGNS if sign in words]
 
 
 def _records(systems: Sequence[System]) -> model.Records:

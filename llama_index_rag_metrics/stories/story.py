@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from statistics import fmean
 
@@ -42,7 +42,6 @@ _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
 _WORSE = "Where {system} is worse than {baseline} on {metric}: {n}"
 _PAGE = 'The page has every question: to_html("report.html"), or --html.'
-_NAMED = 12  # systems that had or lost a passage, on a page
 _LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
 _OTHER_TEXT = ", with another text: “{text}”"
 _LEGEND = "in brackets the grade of the label; without: unlabelled"
@@ -92,16 +91,14 @@ def query_answers(
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
-    pairs, remarks, is_found = [], [], False
-    for answer, place in question.deciding(need.places):
-        if place.is_known:
-            words = _words(place, answer, need, names)
-            pairs.append((words, answer.system.name))
-            words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
-            if words and (len(question.needs) > 1 or place.loss != whereabouts.NEVER):
-                remarks.append((words, answer.system.name))
-            is_found = is_found or not place.loss
-    n = question.n_deciding
+    places = [pair for pair in question.deciding(need.places) if pair[1].is_known]
+    pairs, remarks, n = [], [], question.n_deciding
+    for answer, place in places:
+        words = _words(place, answer, need, names)
+        pairs.append((words, answer.system.name))
+        words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
+        if words and (len(question.needs) > 1 or place.loss != whereabouts.NEVER):
+            remarks.append((words, answer.system.name))
     return model.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
@@ -109,9 +106,9 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
-        remark="; ".join(by_holder(remarks, n, _NAMED)),
+        remark="; ".join(by_holder(remarks, n)),
         places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
-        is_missed=bool(pairs) and not is_found,
+        is_missed=bool(places) and all(place.loss for _, place in places),
         grade="" if need.items[1:] else f"{need.items[0].grade:g}",
     )
 
@@ -195,17 +192,29 @@ def _why(
             summaries.append((f"{measure}s {values}", answer.system.name))
     if n_systems <= model.MOST_ABREAST:
         summaries += _moves(question, scores)
-        return by_holder(pairs, n_systems), by_holder(summaries, n_systems)
+        return by_holder(pairs, n_systems), by_holder(_joined(summaries), n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
         noun = "run" if question.systems[0].name == "run 1" else "system"  # or asked repeatedly
-        extent = f"every {noun}" if n == n_systems else f"{n} of {n_systems} {noun}s"
+        extent = f"{n} of {n_systems} {noun}s"
+        if n == n_systems:
+            extent = f"any {noun}" if text.endswith(whereabouts.NEVER) else f"every {noun}"
         lines.append(f"{text} in {extent}")
     for need in question.needs[:1]:  # the best grade
         ranks = sorted({place.rank for place in need.places if place.rank})
         if len(ranks) > 1:
             lines.append(f"best label at rank {ranks[0]} to {ranks[-1]:,}")
     return list(map(sentence, lines)), lines
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The same, with the texts that hold for the same systems in one."""
+    systems: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for text, system in pairs:
+        systems[text] += (system,)
+    for holders in dict.fromkeys(systems.values()):
+        text = ", ".join(text for text in systems if systems[text] == holders)
+        yield from zip(repeat(text), holders)
 
 
 def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[str, str]]:
@@ -223,21 +232,17 @@ def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[s
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
-    conversation, is_asked, is_judged = "", False, False
-    repeats = []
+    conversations, reasons, repeats = dict[str, None](), [], []
     for answer in question.answers:
         scores = answer.system.scores
-        if not conversation:
-            conversation = conversation_sentence(scores.metadata.get(question.query_id, {}))
-        is_asked |= scores.excluded.get(question.query_id) != "not asked"
-        is_judged |= bool(answer.judged)
+        conversations[conversation_sentence(scores.metadata.get(question.query_id, {}))] = None
+        reasons.append(scores.excluded.get(question.query_id))
         if scores.repeats:
             repeats.append((_OF_RUNS.format(n=len(scores.repeats)), answer.system.name))
-    if conversation:
-        yield conversation
-    if not is_asked:
+    yield from list(filter(None, conversations))[:1]
+    if set(reasons) == {"not asked"}:
         yield _NOT_ASKED
-    if is_judged and not question.needs:
+    if not question.needs and any(answer.judged for answer in question.answers):
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
     yield from by_holder(repeats, len(question.answers))
 

@@ -336,7 +336,6 @@ def absent_labels(
 ) -> frozenset[str]:
     """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
     ids = frozenset(indexed)
-    for ranking in run.values():
-        if not ids.issuperset(ranking.ids):
-            return frozenset()
-    return frozenset().union(*relevance.values()) - ids
+    if all(ids.issuperset(ranking.ids) for ranking in run.values()):
+        return frozenset().union(*relevance.values()) - ids
+    return frozenset()

@@ -134,7 +134,7 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert shuffled.decision == f"{TOO_FEW}: keep name=a."
     verdicts = [found.report().decision[0] for found in (swept, shuffled)]
     badges = [(verdict.tone, verdict.label) for verdict in verdicts]
-    assert badges == [("best", "best"), ("normal", "can't tell")]
+    assert badges == [("best", "best"), ("open", "can't tell")]
     # tokens that are the same are no trade-off
     assert [found.report().figures["tradeoff"]() for found in (others, shuffled)] == [None, None]
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}

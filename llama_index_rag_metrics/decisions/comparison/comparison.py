@@ -126,7 +126,7 @@ class Comparison(Reportable):
         if self.winner is None:
             choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
             if choice:
-                lines.append(model.Statement(choice, "open"))
+                lines.append(model.Statement(choice))
         elif len(self.systems) > 2:
             fields = {"system": self.winner, "n": len(self.systems), "metric": self.primary}
             lines.insert(0, model.Statement(_BEST.format(**fields), "best"))

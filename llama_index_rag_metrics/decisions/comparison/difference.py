@@ -116,12 +116,14 @@ class Difference(Sentence):
     @property
     def statement(self) -> Statement:
         label = self.outcome if self.changed or not self.n else "same"
-        return Statement(self.verdict, _TONES.get(self.outcome, "normal"), label)
+        tones: Mapping[str, Tone] = {**_TONES, "can't tell": "open"}
+        return Statement(self.verdict, tones.get(label, "normal"), label)
 
     @property
     def cells(self) -> list[Cell]:
         """The difference with its interval, and how many questions are better, same and worse."""
-        tone, digits = self.statement.tone, numbers.digits_for(self.n, self.low, self.high)
+        tone = _TONES.get(self.outcome, "normal")
+        digits = numbers.digits_for(self.n, self.low, self.high)
         difference = Cell(self.difference, "signed", tone, self.low, self.high, digits=digits)
         return [difference, Cell((self.wins, self.ties, self.losses) if self.n else None, "tally")]
 

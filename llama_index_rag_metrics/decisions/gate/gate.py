@@ -99,7 +99,7 @@ class GateReport(Reportable):
             lead=extent,
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            about=about(self.systems),
+            about=about([system]),
             tables=[table] * (len(rows) > 1),  # of one rule, the sentence says all
             listings=list(listings.values()),
             failures=failures([system]),

@@ -193,7 +193,7 @@ class Sweep(Reportable):
         n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
         about = results_report.about(systems)
         outcome = "failed" if self.failed else self._outcome
-        badge, tone = _BADGES.get(outcome, ("can't tell", "normal"))
+        badge, tone = _BADGES.get(outcome, ("can't tell", "open"))
         verdict = model.Statement(self.decision, tone, badge)
         decision = with_failures([verdict], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]

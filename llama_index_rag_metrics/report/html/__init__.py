@@ -107,8 +107,7 @@ def _statement(statement: model.Statement, *, is_page: bool) -> str:
     look, badge = f" {statement.tone}", ""
     if statement.label:
         look, badge = "", f"{_BADGE.format(statement.tone, escape_html(statement.label))} "
-    text = escape_html(statement.text.removeprefix(f"{statement.label}: "))
-    text = text.replace(" %", f"{_NO_BREAK}%")
+    text = _prose(statement.text.removeprefix(f"{statement.label}: "))
     if statement.losses and is_page:
         text = _LINK.format("loss", escape_html(statement.losses), text)
     return f'<p class="verdict{look}">{badge}{text}</p>'
@@ -118,8 +117,6 @@ def _figure(figure: model.Figure | None, caption: str) -> str:
     if figure is None or not any(series.marks for series in figure.series):
         return ""
     drawing, title = on_page(figure, caption), escape_html(caption)
-    if figure.form == "points" and len(figure.series) >= model.MOST_ABREAST:  # folded where narrow
-        return f"<details class=figure open><summary>{title}</summary>{drawing}</details>"
     return f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
 
 
@@ -237,4 +234,8 @@ def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _sentence(text: str) -> str:
-    return _around(escape_html(text), "<p class=quiet>{}</p>")
+    return _around(_prose(text), "<p class=quiet>{}</p>")
+
+
+def _prose(text: str) -> str:
+    return escape_html(text).replace(" %", f"{_NO_BREAK}%")

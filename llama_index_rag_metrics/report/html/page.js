@@ -132,7 +132,6 @@ function open() {
   asked.scrollIntoView();
 }
 
-if (matchMedia("(max-width: 640px)").matches) document.querySelector(".figure")?.removeAttribute("open");
 if (place) start();
 addEventListener("hashchange", open);
 open();

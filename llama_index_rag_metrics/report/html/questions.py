@@ -180,9 +180,7 @@ def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
 
 def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first; beside labels one line each."""
-    characters = size.short
-    if query.wanted:
-        characters = min(characters, _LINE)
+    characters = min(size.short, _LINE) if query.wanted else size.short
     places = []
     for column, answer in enumerate(query.answers):
         for item in answer.retrieved or ():
