@@ -59,7 +59,6 @@ from .comparison.pairing import Paired, pair
 
 _CONFIDENCE = 0.95
 _LISTED_LOSSES = 5
-_MOST_METRICS = 3  # besides the first, whose means aren't folded
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,9 +130,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             listings.append(Listing.of(title, lines, _LISTED_LOSSES))
         report = systems_report(systems, figures=curve_figures(systems), decision=self._decision())
         metrics = [metric for metric in metrics_of(systems) if metric != self._metric]
-        means = self._means("Means with 95 % intervals", [self._metric], ["difference", TALLY])
+        means = self._means(f"On {self._metric}", [self._metric], ["difference", TALLY])
         other_means = self._means("On other metrics", metrics, ["difference"])
-        other_means = replace(other_means, is_detail=len(metrics) > _MOST_METRICS)
         flows = Table("Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage")
         counts = [table for table in report.tables if table.is_detail]
         compared = len(systems) > 1
@@ -157,7 +155,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 differences = cells.get((stage, metric), [Cell(None, tone="quiet")] * 2)
                 row += [mean, *differences[: len(columns)]]
             rows.append(Row(stage, row))
-        return Table(title, head, rows, "stage", text="Differences are from the stage before.")
+        text = "Differences are from the stage before."
+        return Table(title, head, rows, "stage", metrics != [self._metric], text)
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
@@ -210,7 +209,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             if difference.n:
                 statements.append(difference.statement)
             if difference.changed and difference.outcome == "can't tell":
-                choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE))
+                meanwhile = f"leave {difference.system} out"
+                choice = what_to_do(self._paired, [difference], alpha_of(_CONFIDENCE), meanwhile)
                 statements.append(Statement(choice))
         if n_wanted:
             counts = Counter(map(attrgetter("cause"), self.losses)).most_common()

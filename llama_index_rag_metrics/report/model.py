@@ -231,7 +231,7 @@ class Figure(NamedTuple):
 CAPTIONS: Mapping[str, str] = {
     "differences": "Differences from the baseline, with intervals",
     "by_cutoff": "By cutoff k",
-    "tradeoff": "Quality against tokens",
+    "tradeoff": "Quality against tokens (numbers are ranks)",
 }
 
 # makes a figure; None where there is nothing to draw

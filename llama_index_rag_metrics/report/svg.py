@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 
 from rich.cells import cell_len
 
@@ -26,7 +26,7 @@ _CHARACTER, _LINE, _ROW = 7.4, 15, 20  # pixels
 _PLOT_HEIGHT, _SCATTER_HEIGHT, _BELOW = 260, 170, 40
 _NAME_CHARACTERS, _TITLE_CHARACTERS = 20, 46
 _TICKS, _MOST_LINES = 5, 10
-_NEAR = 0.05  # of the width
+_NARROW = 300  # the width where no label may cover another
 _QUIET = {"fill_opacity": ".75"}
 _RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
@@ -42,8 +42,6 @@ def on_page(figure: Figure, caption: str) -> str:
 
 
 class _Scale:
-    """From the numbers of an axis to places between 0 and 1."""
-
     def __init__(self, values: Iterable[float | None], room: float, *, from_0: bool = False):
         numbers = [value for value in values if value is not None and math.isfinite(value)]
         low, high = min(numbers, default=0.0), max(numbers, default=1.0)
@@ -189,21 +187,29 @@ def _marks(figure: Figure) -> _Plot:
     plot = _Plot(figure, _SCATTER_HEIGHT)
     x, y = _axes(plot)
     labels: dict[tuple[float, float], list[str]] = {}
-    for series in figure.series:
+    for series in reversed(figure.series):  # the best is drawn above the others
         for mark in series.marks:
-            place = x.share(mark.x), plot.down(y, mark.y)
-            plot.symbol(x.across(mark.x), place[1], series, mark)
-            for across, down in labels:
-                if abs(across - place[0]) < _NEAR and abs(down - place[1]) < _LINE:
-                    place = across, down
-            labels.setdefault(place, []).append(mark.label)
-    for (across, down), texts in labels.items():
-        side = {"x": "8", "text_anchor": "start"}
-        if across > 0.5:
-            side = {"x": "-8", "text_anchor": "end"}
-        label = escape_html(_cut(one_line(", ".join(texts)), _TITLE_CHARACTERS))
-        plot.place(f"{_pixels(100 * across)}%", down, element("text", label, y="-5", **side))
+            plot.symbol(x.across(mark.x), plot.down(y, mark.y), series, mark)
+            labels.setdefault((x.share(mark.x), plot.down(y, mark.y)), []).insert(0, mark.label)
+    # where no other label may be: middles and widths, of points and of labels
+    boxes = [(across * _NARROW, down, 12.0) for across, down in labels]
+    for (across, down), texts in reversed(labels.items()):
+        label = _cut(one_line(", ".join(texts)), _TITLE_CHARACTERS)
+        width, box = _width([label]), (0.0, 0.0, 0.0)
+        for below, side in product((-5, 14), (1, -1)):
+            box = (across * _NARROW + side * (8 + width / 2), down + below - 4, width)
+            is_inside = width / 2 <= box[0] <= _NARROW - width / 2
+            if is_inside and not any(_overlap(box, other) for other in boxes):
+                break
+        boxes.append(box)
+        look = {"x": _pixels(8 * side), "text_anchor": "start" if side > 0 else "end"}
+        text = element("text", escape_html(label), y=_pixels(below), **look)
+        plot.place(f"{_pixels(100 * across)}%", down, text)
     return plot
+
+
+def _overlap(box: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    return abs(box[0] - other[0]) < (box[2] + other[2]) / 2 and abs(box[1] - other[1]) < 12
 
 
 def _axes(plot: _Plot, least: float = 0) -> tuple[_Scale, _Scale]:

@@ -208,7 +208,6 @@ def _why(
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The same, with the texts that hold for the same systems in one."""
     systems: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for text, system in pairs:
         systems[text] += (system,)
@@ -248,9 +247,7 @@ def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
 
 
 def listing_title(metric: str) -> str:
-    if lower_is_better(metric):
-        return f"Highest {metric}"
-    return f"Lowest {metric}"
+    return f"{'Highest' if lower_is_better(metric) else 'Lowest'} {metric}"
 
 
 def worst_first(systems: Sequence[System], metric: str) -> list[str]:

@@ -266,9 +266,7 @@ class Losses:
 
     def __init__(self, system: System) -> None:
         self.system, self.min_score = system.name, system.run.min_score
-        self.of_run = ""  # said where questions were asked several times
-        if system.scores.repeats:
-            self.of_run = " (in the first run)"
+        self.of_run = " (in the first run)" * bool(system.scores.repeats)
         self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
         self.n_questions = self.n_without = 0  # and those that got no relevant passage
         self.by_loss = Counter[str]()  # how many were lost in each way, as `Whereabouts.cause`
@@ -290,10 +288,9 @@ class Losses:
                 passages = "the relevant passage" if is_one else f"{n:,}{total}"
                 parts.append(f"{passages} {verbs[n > 1]} {loss}{reaching(self.min_score, loss)}")
                 total = ""
-        if not parts and is_one:
-            parts.append("the relevant passage was found")
-        elif not parts:
-            parts.append(f"all {self.n_wanted:,} relevant passages were found")
+        if not parts:
+            passages = f"all {self.n_wanted:,} relevant passages were"
+            parts.append(f"{'the relevant passage was' if is_one else passages} found")
         return ", ".join(parts) + self.of_run
 
 

@@ -122,8 +122,8 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert swept.recommended is None
     assert swept.within == []
     assert swept.decision == (
-        "Keep share=9, top_k=1: it scores the same as share=9, top_k=3 on all 60 questions; all "
-        "others are worse on recall@3 (95 % confidence)."
+        "Take share=9, top_k=1: it is the best of 4 on recall@3 (95 % confidence, 60 questions). "
+        "It scores the same as top_k=3 on all 60 questions."
     )
     others = made_sweep({"a": ([1.0, 0.0] * 30, 9, 0.1), "b": ([1.0] * 31 + [0.0] * 29, 9, 0.1)})
     assert others.decision.startswith(f"{TOO_FEW}: until you have about ")
@@ -131,7 +131,7 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     shuffled = made_sweep(
         {"a": ([0.1, 0.2, 0.3] * 4, 9, 0.1), "b": ([0.3, 0.2, 0.1] * 4, 9, 0.1)}, tolerance=0
     )
-    assert shuffled.decision == f"{TOO_FEW}: keep name=a."
+    assert shuffled.decision == f"{TOO_FEW}: take name=a, which has the best mean."
     verdicts = [found.report().decision[0] for found in (swept, shuffled)]
     badges = [(verdict.tone, verdict.label) for verdict in verdicts]
     assert badges == [("best", "best"), ("open", "can't tell")]
@@ -180,7 +180,7 @@ def test_winner_and_a_cheaper_one() -> None:
 def test_question_alone_tells_nothing() -> None:
     swept = made_sweep({"a": ([1.0], 0, 0.0), "b": ([0.5], 0, 0.0)})
     assert swept.recommended is None
-    assert swept.decision == f"{TOO_FEW}: keep name=a."
+    assert swept.decision == f"{TOO_FEW}: take name=a, which has the best mean."
     assert json.loads(swept.to_json())[0]["at_most_worse"] is None
 
 
@@ -193,7 +193,7 @@ def test_means_over_easier_questions_are_no_better() -> None:
     assert swept["name=b"].mean("ndcg") == pytest.approx(0.525)
     assert swept.winner is swept["name=b"]
     assert swept.ranked == [swept["name=b"], swept["name=a"]]
-    assert swept.report().lead == "2 configurations, 20 questions, 1 metric"
+    assert swept.report().lead == "2 configurations, 20 questions"
     assert "left out of ranks and bounds: 20 questions" in " ".join(swept.report().notes)
 
 
@@ -211,7 +211,7 @@ def test_metric_without_a_scale_recommends_only_the_best() -> None:
     # dcg has no upper limit, so that nothing says how much of it is little
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split)
     assert swept.tolerance == 0
-    assert swept.decision.startswith("Keep share=9, top_k=1: it scores the same as share=9,")
+    assert swept.decision.startswith("Take share=9, top_k=1: it is the best of 4 on dcg@3 (")
     wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
 
@@ -220,10 +220,10 @@ def test_trade_off_names_what_is_recommended() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=str.split, tolerance=0.1)
     figure = swept.report().figures["tradeoff"]()
     assert figure is not None
-    (points,) = figure.series
-    assert [mark.x for mark in points.marks] == [10, 30, 10, 30]
-    assert [mark.y for mark in points.marks] == [point.mean("recall@3") for point in swept.ranked]
-    assert [mark.label for mark in points.marks] == ["1 ✓", "2", "3", "4"]
+    marks = [mark for series in figure.series for mark in series.marks]
+    assert [mark.x for mark in marks] == [10, 30, 10, 30]
+    assert [mark.y for mark in marks] == [point.mean("recall@3") for point in swept.ranked]
+    assert [mark.label for mark in marks] == ["1 ✓", "2", "3", "4"]
     # or else the best
     unsure = sweep(Builder(), GRID, DATASET, ["recall@3"]).report().figures["tradeoff"]()
     assert unsure is not None
@@ -259,7 +259,7 @@ def test_report_without_labels_says_how_the_metric_is_graded() -> None:
     judge = LLMRelevancy(llm=Grader(max_tokens=None), label="mock", k=1)
     swept = sweep(Builder(), {"share": [9, 2], "top_k": [1]}, unlabelled, [judge])
     report = swept.report()
-    assert report.lead == "2 configurations, 60 questions, 1 metric"
+    assert report.lead == "2 configurations, 60 questions, without labels"
     assert not [note for note in report.notes if "left out" in note]
     assert report.decision[0].text == (
         "Graded by mock, not by people: llm_relevancy(label=mock)@1 is from 0 to 3."
@@ -379,20 +379,19 @@ def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
     swept = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1)})
     assert swept.ranked[0] is swept["name=b"]
     assert swept.decision == (
-        "Keep name=b: it has the best mean on ndcg, and scores the same as name=a on all 20 "
+        "Take name=b: none of 2 is better on ndcg. It scores the same as name=a on all 20 "
         "questions."
     )
     other = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": ([0.9] * 20, 1, 0.1)})
     assert other.decision == (
-        "Keep name=b: it scores the same as name=a on all 20 questions; all others are worse on "
-        "ndcg (95 % confidence)."
+        "Take name=b: it is the best of 3 on ndcg (95 % confidence, 20 questions). It scores the "
+        "same as name=a on all 20 questions."
     )
     close = [1.0] * 19 + [0.9]
     near = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": (close, 1, 0.1)})
     hasty = made_sweep({"a": (scores, 10, 0.1), "b": (scores, 10, 0.09)})
-    assert hasty.decision.startswith("Keep name=a: ")  # a p95 is never twice the same
-    more = "Another one may be better: about 650 questions would tell."
-    assert near.decision == f"{swept.decision} {more}"
+    assert hasty.decision.startswith("Take name=a: ")  # a p95 is never twice the same
+    assert "until you have about 650, take name=b, which has the best mean. It" in near.decision
 
 
 def test_sweep_without_labels_says_what_to_do() -> None:
@@ -559,7 +558,7 @@ def test_left_out_are_questions_that_some_configuration_has_a_value_for() -> Non
 
     # of q1, q3 and q5 each configuration lacks another one
     found = sweep(build, {"failing": ["1", "3"]}, HALF_ANSWERED, ["recall@1"], failed="exclude")
-    assert ", 1 question," in found.report().lead
+    assert ", 1 question;" in found.report().lead
     assert _left_out(found)[0].startswith("left out of ranks and bounds: 2 questions")
 
 

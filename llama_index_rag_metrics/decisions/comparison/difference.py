@@ -30,7 +30,7 @@ Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
 TALLY = "better / same / worse"
 _MARGIN = 0.02
-_TONES: Mapping[Outcome, Tone] = {"better": "best", "worse": "alarm"}
+_TONES: Mapping[str, Tone] = {"better": "best", "worse": "alarm", "can't tell": "open"}
 _NOTHING = "Nothing can be said about {system} and {baseline} on {metric}: {reason}."
 _DIFFERS = (
     "{system} is {outcome} than {baseline} on {metric}: {difference} ({interval} with {confidence} "
@@ -116,14 +116,12 @@ class Difference(Sentence):
     @property
     def statement(self) -> Statement:
         label = self.outcome if self.changed or not self.n else "same"
-        tones: Mapping[str, Tone] = {**_TONES, "can't tell": "open"}
-        return Statement(self.verdict, tones.get(label, "normal"), label)
+        return Statement(self.verdict, _TONES.get(label, "normal"), label)
 
     @property
     def cells(self) -> list[Cell]:
         """The difference with its interval, and how many questions are better, same and worse."""
-        tone = _TONES.get(self.outcome, "normal")
-        digits = numbers.digits_for(self.n, self.low, self.high)
+        tone, digits = self.statement.tone, numbers.digits_for(self.n, self.low, self.high)
         difference = Cell(self.difference, "signed", tone, self.low, self.high, digits=digits)
         return [difference, Cell((self.wins, self.ties, self.losses) if self.n else None, "tally")]
 
@@ -198,10 +196,12 @@ def differences_of(
         )
 
 
-def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
+def what_to_do(
+    paired: Paired, differences: Sequence[Difference], alpha: float, meanwhile: str = ""
+) -> str:
     """Return what would decide between the best so far and its rivals, or that there are none."""
     metric, leader, margin = differences[0].metric, differences[0].baseline, differences[0].margin
-    meanwhile, open_outcomes = f"keep {leader}", ["can't tell"]
+    meanwhile, open_outcomes = meanwhile or f"keep {leader}", ["can't tell"]
     better = [row for row in differences if row.outcome == "better"]
     if better:
         leader = max(better, key=lambda row: row.gain).system

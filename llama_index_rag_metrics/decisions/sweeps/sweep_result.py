@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -46,15 +45,12 @@ _BADGES: Mapping[str, tuple[str, model.Tone]] = {
     "tied, ahead": ("best", "best"),
 }
 _WORSE = "at most worse by"
+_GREY = 6  # of the colours of figures
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
     "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
 )
-_TIED = (
-    "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
-    "{questions}{breaker}."
-)
-_BREAKER = "; {system} has a better mean on {metric}"
+_TWINS = " It scores the same as {twins} on all {questions}."
 _DECISIONS = {
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
     "nothing in common": (
@@ -69,21 +65,22 @@ _DECISIONS = {
         "Take {recommended}: it costs less than {best}, which has the best mean, and is at most "
         "{bound} worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
-    "tied": _TIED,
+    "tied": "Take {best}: none of {n} is better on {metric}.",
     "tied, ahead": (
-        "Keep {best}: it scores the same as {ties} on all {questions}{breaker}; all others are "
-        "worse on {metric} ({confidence} confidence)."
+        "Take {best}: it is the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
-    "tied, others are near": f"{_TIED} Another one may be better: {{needed}} would tell.",
     "too few": (
-        "Not enough questions to choose one of {n} configurations on {metric}: {until}keep {best}."
+        "Not enough questions to choose one of {n} configurations on {metric}: {until}take {best}, "
+        "which has the best mean."
     ),
 }
 _HOW = (
     "At most worse by: how far the true mean on {metric}, in its unit, may lie below the best "
     "configuration's; all bounds hold at once with {confidence} confidence."
 )
-_TWINS = " What scores the same is a rival, too: it may differ on other questions."
+_RIVALS = (
+    " The first {n} score the same here and may differ on other questions: they have bounds, too."
+)
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
@@ -190,7 +187,7 @@ class Sweep(Reportable):
         """The decision, and every configuration with its quality and cost."""
         systems = [system_of(results, name) for name, results in self.results.items()]
         n_all = numbers.counted(len(self.configurations), "configuration", "configurations")
-        n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
+        lead = f"{n_all}, {numbers.questions(len(self._scores))}"
         about = results_report.about(systems)
         outcome = "failed" if self.failed else self._outcome
         badge, tone = _BADGES.get(outcome, ("can't tell", "open"))
@@ -201,7 +198,7 @@ class Sweep(Reportable):
         columns = {name: list(map(itemgetter(name), records)) for name in records[0]}
         return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
-            lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",
+            lead=results_report.with_left_out(lead, systems[0].scores) if systems else lead,
             decision=decision,
             about=[pair for pair in about if pair in systems[0].about.items()],  # what all share
             tables=[self._table()],
@@ -272,20 +269,20 @@ class Sweep(Reportable):
             return "winner"
         if self.recommended is not None:
             return "take"
-        if n_tied == 1:
-            return "too few"
         if n_tied == len(self._finished):
             return "tied"
-        return "tied, ahead" if self._is_ahead else "tied, others are near"
+        return "tied, ahead" if self._is_ahead else "too few"
 
     @property
     def _decision_of_finished(self) -> str:
-        best, until, needed = self.ranked[0], "", "more questions"
+        best, until, template = self.ranked[0], "", _DECISIONS[self._outcome]
         recommended = self.recommended or best
         if self._shortfalls.queries is not None:
-            n = f"about {numbers.two_digits_up(self._shortfalls.queries)}"
-            until, needed = f"until you have {n}, ", f"{n} questions"
-        return _DECISIONS[self._outcome].format(
+            until = f"until you have about {numbers.two_digits_up(self._shortfalls.queries)}, "
+        twins = list(map(self._twin, self._tied[1:]))
+        if twins and self._outcome in ("tied", "tied, ahead", "too few"):
+            template += _TWINS
+        return template.format(
             best=best.name,
             recommended=recommended.name,
             n=len(self._finished),
@@ -293,18 +290,19 @@ class Sweep(Reportable):
             bound=numbers.shown(self._bound(recommended)),
             confidence=numbers.percent(self.confidence),
             questions=numbers.questions(len(self._scores)),
-            ties=listed([point.name for point in self._tied[1:]]),
-            breaker=self._breaker(),
+            twins=listed(twins),
             until=until,
-            needed=needed,
         )
 
-    def _breaker(self) -> str:
-        for twin, metric in product(self._tied[1:], self.metric_names[1:]):
-            gain = (twin.mean(metric) or 0.0) - (self._tied[0].mean(metric) or 0.0)
+    def _twin(self, twin: Configuration) -> str:
+        """What differs from the best one, and on which metric its mean is better."""
+        best, pairs = self.ranked[0], twin.shown.items()
+        text = ", ".join(f"{name}={value}" for name, value in pairs if value != best.shown[name])
+        for metric in self.metric_names[1:]:
+            gain = (twin.mean(metric) or 0.0) - (best.mean(metric) or 0.0)
             if (-gain if lower_is_better(metric) else gain) > NOISE:
-                return _BREAKER.format(system=twin.name, metric=metric)
-        return ""
+                return f"{text} (better on {metric})"
+        return text
 
     def _notes(self) -> Iterator[str]:
         for point in self.failed:
@@ -323,7 +321,7 @@ class Sweep(Reportable):
             rows.append(model.Row(self._label(rank, configuration), list(cells.values())))
         text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
         if self._finished and len(self._tied) > 1:
-            text += _TWINS
+            text += _RIVALS.format(n=len(self._tied))
         title, n_core = f"Configurations on {self.primary}", len(self.configurations[0].shown) + 2
         return model.Table(title, list(cells), rows, "rank", text=text, n_core=n_core)
 
@@ -381,15 +379,14 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> model.Figure | None:
-        marks, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
+        series, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 amounts.append(point.tokens)
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = self._label(rank, point)
-                marks.append(model.Mark(point.tokens, mean, title, label=label))
+                mark = model.Mark(point.tokens, mean, title, label=self._label(rank, point))
+                series.append(model.Series(point.name, _GREY * ("✓" not in mark.label), [mark]))
         if max(amounts) * (1 - saving) <= min(amounts[1:], default=0.0):
             return None
-        series = [model.Series("configurations", 0, marks)]
         return model.Figure("marks", self._heading("tokens"), self.primary, series)
