@@ -172,7 +172,6 @@ def _lines(figure: Figure) -> _Plot:
 
 
 def _spread(places: Sequence[float], gap: float, end: float) -> list[float]:
-    """Places moved as little as it takes for them to be a gap apart and at most at the end."""
     order = sorted(range(len(places)), key=lambda number: places[number])
     moved = list(places)
     for previous, number in pairwise(order):
