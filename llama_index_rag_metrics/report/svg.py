@@ -198,7 +198,7 @@ def _marks(figure: Figure) -> _Plot:
         for below, side in product((-5, 14), (1, -1)):
             box = (across * _NARROW + side * (8 + width / 2), down + below - 4, width)
             is_inside = width / 2 <= box[0] <= _NARROW - width / 2
-            if is_inside and not any(_overlap(box, other) for other in boxes):
+            if is_inside and not any(_overlap(box, obstacle) for obstacle in boxes):
                 break
         boxes.append(box)
         look = {"x": _pixels(8 * side), "text_anchor": "start" if side > 0 else "end"}
@@ -207,8 +207,8 @@ def _marks(figure: Figure) -> _Plot:
     return plot
 
 
-def _overlap(box: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    return abs(box[0] - other[0]) < (box[2] + other[2]) / 2 and abs(box[1] - other[1]) < 12
+def _overlap(a: tuple[float, float, float], b: tuple[float, float, float]) -> bool:
+    return abs(a[0] - b[0]) < (a[2] + b[2]) / 2 and abs(a[1] - b[1]) < 12
 
 
 def _axes(plot: _Plot, least: float = 0) -> tuple[_Scale, _Scale]:

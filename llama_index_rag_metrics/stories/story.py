@@ -181,7 +181,6 @@ def _why(
 ) -> tuple[list[str], list[str]]:
     pairs, summaries, n_systems = [], [], question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
-        # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
             for loss, n in counts.by_loss.items():

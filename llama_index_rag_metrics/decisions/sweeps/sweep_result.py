@@ -296,10 +296,10 @@ class Sweep(Reportable):
 
     def _twin(self, twin: Configuration) -> str:
         """What differs from the best one, and on which metric its mean is better."""
-        best, pairs = self.ranked[0], twin.shown.items()
-        text = ", ".join(f"{name}={value}" for name, value in pairs if value != best.shown[name])
+        leader, pairs = self.ranked[0], twin.shown.items()
+        text = ", ".join(f"{name}={value}" for name, value in pairs if value != leader.shown[name])
         for metric in self.metric_names[1:]:
-            gain = (twin.mean(metric) or 0.0) - (best.mean(metric) or 0.0)
+            gain = (twin.mean(metric) or 0.0) - (leader.mean(metric) or 0.0)
             if (-gain if lower_is_better(metric) else gain) > NOISE:
                 return f"{text} (better on {metric})"
         return text

@@ -1,4 +1,3 @@
-// questions: searched, filtered by how passages were lost or scores changed, sorted, opened by address
 const place = document.getElementById("rag-questions");
 const all = [...(place?.querySelectorAll("details.q") ?? [])];
 const list = place?.querySelector(".list");
