@@ -175,7 +175,9 @@ def differences_of(
         if lower_is_better(metric):
             wins, losses = losses, wins
         sides = [side for side in (baseline, system) if np.isnan(paired.values(side, metric)).all()]
-        note = f"there is no valid score of {' or '.join(sides)}" if sides else interval.note
+        note = interval.note
+        if sides:
+            note = f"there is no valid score of {' or '.join(sides)}"
         yield Difference(
             system=system,
             baseline=baseline,
@@ -211,8 +213,9 @@ def what_to_do(
         if row.changed and row.outcome in open_outcomes and row.system != leader:
             keys.append((row.system, metric, leader))
     if not keys:
-        is_measured = any(row.n for row in differences)
-        return _KEEP.format(metric=metric, baseline=leader) if is_measured and not better else ""
+        if better or not any(row.n for row in differences):
+            return ""
+        return _KEEP.format(metric=metric, baseline=leader)
     needed = _questions_needed(paired, keys, alpha, margin)
     if len(paired.query_ids) < needed < math.inf:
         fields = {"needed": numbers.two_digits_up(needed), "margin": numbers.given(margin)}

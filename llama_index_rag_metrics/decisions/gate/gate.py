@@ -74,15 +74,14 @@ class GateReport(Reportable):
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         verdicts = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         *baselines, system = self.systems
-        scores, n_rules = system.scores, counted(len(verdicts), "rule", "rules")
-        extent = f"{n_rules}, {questions(max(verdict.n for verdict in self))}"
-        extent += "".join(f", against {baseline.name}" for baseline in baselines)
+        scores, n = system.scores, questions(max(verdict.n for verdict in self))
+        extent = ", against ".join([n, *map(attrgetter("name"), baselines)])
         metrics = [verdict.metric for verdict in self if verdict.metric in scores]
         decision = _decision(verdicts, scores)
         decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
-        rows, explanations = list(map(_row, verdicts)), dict[str, None]()
+        rules, rows = map(attrgetter("rule"), self), list(map(_row, verdicts))
+        explanations, listings = dict[str, None](), dict[str, model.Listing]()
         lead = "".join(_NO_RUN.format(name=old.name) for old in baselines if not old.run)
-        listings: dict[str, model.Listing] = {}
         for verdict in verdicts:
             if verdict.lower is not None or verdict.upper is not None:
                 explanations[_HOW] = None
@@ -95,8 +94,8 @@ class GateReport(Reportable):
         table = model.Table("", _HEAD, rows, label_head="rule", text=" ".join(explanations))
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
-            title=f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate",
-            lead=extent,
+            title=" of ".join(filter(None, ["Retrieval gate", scores.name])),
+            lead=f"{counted(len(rows), 'rule', 'rules')}, {extent}",
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             about=about([system]),
@@ -105,7 +104,7 @@ class GateReport(Reportable):
             failures=failures([system]),
             notes=unsaid(scores.notes, decision),
             glossary=glossary(dict.fromkeys(metrics)),
-            records=model.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
+            records=model.Records({"rule": list(map(str, rules)), **columns}),
         )
 
 
@@ -223,13 +222,12 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
 
 def _decision(verdicts: Sequence[Verdict], scores: Scores) -> list[model.Statement]:
     """Return the verdicts that don't pass; if all do, which rule is closest to its limit."""
-    statements = []
+    lines = []
     for verdict in verdicts:
-        outcome = verdict.outcome
-        if outcome != "pass" or len(verdicts) == 1:
-            statements.append(model.Statement(str(verdict), _TONES[outcome], outcome))
-    if statements:
-        return statements
+        if verdict.outcome != "pass" or len(verdicts) == 1:
+            lines.append(model.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome))
+    if lines:
+        return lines
     text = f"pass: {len(verdicts):,} rules kept."
     measured = [verdict for verdict in verdicts if verdict.metric in scores]
     if measured:

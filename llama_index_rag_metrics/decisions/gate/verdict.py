@@ -302,5 +302,4 @@ def _bounds(verdict: Verdict, units: Units, passing: float, failing: float) -> l
         plain = student(units)
     possible = paired.possible(keys, passing)[0]
     bounds = np.concatenate([*assumed.bounds(passing), *plain.bounds(failing)])
-    clipped: list[float | None] = np.clip(bounds, *possible).tolist()
-    return clipped
+    return list(np.clip(bounds, *possible).tolist())
