@@ -31,6 +31,7 @@ _REMARKS = {  # why something of the traces couldn't be used, in the order of th
     "unknown": "retrievals for no known question (question_id= reads it from an attribute)",
     "reranked": "rerankings that failed or aren't of one retrieval: the order before them counts",
     "again": "questions asked several times; the last time counts",
+    "spread": "questions with calls in several traces, which count as one time of asking",
     "nameless": "documents without an id, known by a digest of their text (match_on= takes an id "
     "from their metadata, a matcher finds texts)",
 }
@@ -254,6 +255,9 @@ class _Reader:
                     self._left_out.add(query_id)
                 else:
                     session.calls.append(call)
+        if self._question_id is not None:
+            n_traces = Counter(query_id for _, query_id in with_calls)
+            self._remarks["spread"] = sum(n > 1 for n in n_traces.values())
         return with_calls
 
     def _add_questions(self, spans: Iterable[TraceSpan], besides: _Asked) -> None:
@@ -377,10 +381,7 @@ def _tell_agents(agents: Collection[TraceSpan], spans: Iterable[TraceSpan]) -> N
 
 
 def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> TraceSpan | None:
-    """The last retrieval before a reranking that holds its documents, in the nearest span.
-
-    Of what the reranking was given, it holds all that any of the retrievals holds.
-    """
+    """The last retrieval, in the nearest span, that holds all a reranking was given and kept."""
     ids = set(reranking.retrieved.ids) if reranking.retrieved else set()
     for span in retrievals:
         ids |= reranking.input_ids.intersection(span.retrieved.ids if span.retrieved else ())

@@ -308,13 +308,11 @@ class TestQuestions:
         assert "documents.0" not in str(raised.value)  # no attribute of a passage names a question
 
     def test_calls_in_several_traces_with_one_id_are_one_session(self, path: Path) -> None:
-        write_lines(
-            path,
-            request(retrieval("r2", "y", ["b"], trace="t2", session__id="s", begin=2)),
-            request(retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)),
-        )
-        run = read_traces(path, question_id="session.id")
+        second = retrieval("r2", "y", ["b"], trace="t2", session__id="s", begin=2)
+        first = retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)
+        run = read_traces(write_lines(path, request(second, first)), question_id="session.id")
         assert [call.query for call in calls_of(run["s"])] == ["x", "y"]
+        assert "calls in several traces" in run.notes[0]  # perhaps it was asked on two days
 
     def test_question_by_its_text_though_the_agent_asks_otherwise(self, path: Path) -> None:
         write_lines(
