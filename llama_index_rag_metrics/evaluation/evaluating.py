@@ -70,7 +70,7 @@ _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
     "matcher='text'"
 )
-_GRADED = GRADED + "{metric.graded_by}, not by people: {metric} is from {low:g} to {high:g}"
+_GRADED = GRADED + "{metric.graded_by}, not by people, from {low:g} to {high:g} ({metric})"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"

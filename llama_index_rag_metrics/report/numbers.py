@@ -134,7 +134,6 @@ def count(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A level of confidence, in four digits; more where these would make it certain."""
     digits = f"{share * 100:.4g}"
     if digits == "100":
         digits = f"{share * 100:.10g}"

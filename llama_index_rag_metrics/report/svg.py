@@ -23,7 +23,7 @@ _SHAPES = (
     "M0 5L5 -4H-5Z",
 )
 _CHARACTER, _LINE, _ROW = 7.4, 15, 20  # pixels
-_PLOT_HEIGHT, _SCATTER_HEIGHT, _BELOW = 260, 170, 40
+_PLOT_HEIGHT, _SCATTER_HEIGHT, _BELOW = 150, 170, 40
 _NAME_CHARACTERS, _TITLE_CHARACTERS = 20, 46
 _TICKS, _MOST_LINES = 5, 10
 _NARROW = 300  # the width where no label may cover another
@@ -152,7 +152,7 @@ def _lines(figure: Figure) -> _Plot:
     drawn = [series for series in figure.series if series.marks][:_MOST_LINES]
     if len(drawn) < len(figure.series):
         figure = figure._replace(x=f"{figure.x} ({len(drawn)} of {len(figure.series)} are drawn)")
-    labels = [_cut(one_line(series.name)) for series in drawn]
+    labels = [_cut(one_line(series.name)) * (len(drawn) > 1) for series in drawn]
     plot = _Plot(figure, _PLOT_HEIGHT, right=_width(labels) + 26)
     x, y = _axes(plot, least=1)
     ends = [plot.down(y, series.marks[-1].y) for series in drawn]

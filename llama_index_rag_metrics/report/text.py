@@ -38,7 +38,6 @@ def escape_markdown(text: str) -> str:
 
 
 def element(tag: str, *children: str, **attributes: str) -> str:
-    """An element with its children, which are markup or escaped; `class_` is `class`."""
     marks = ""
     for name, value in attributes.items():
         marks += f' {name.rstrip("_").replace("_", "-")}="{escape_html(value)}"'

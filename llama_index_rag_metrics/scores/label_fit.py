@@ -34,8 +34,9 @@ _LIMIT = ": recall can be {recall} at most"
 OTHER_TEXTS = "Ids of other texts"
 _REUSED = (
     "{other_texts}: {reused:,} of {retrieved:,} retrieved ids have another text in "
-    "{place}: {passage} is “{text}” where it was retrieved, and “{stored}” in {place}. Where ids "
-    "were used again for other passages, scores are wrong: match by text, or move the labels"
+    "{place}. Where ids were used again for other passages, scores are wrong: match by text "
+    "(matcher='text', --matcher text), or move the labels (rag-metrics labels move). {passage} is "
+    "“{text}” where it was retrieved, and “{stored}” in {place}"
 )
 _MOVED = (
     "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "

@@ -59,7 +59,6 @@ def first_lines(
 def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
-    """The verdicts, below what makes scores invalid, and above which questions failed."""
     notices: dict[Tone, list[tuple[str, str]]] = {"open": [], "alarm": []}
     gaps: list[tuple[str, str]] = []
     for system in systems:
@@ -81,7 +80,9 @@ def with_failures(
     if any(system.is_in_doubt for system in systems):
         verdicts = [Statement(f"{_DOUBT}: {text}", "open", _DOUBT) for text, *_ in verdicts]
     if LabelView.of(metric).of_texts and verdicts:
-        verdicts = [*verdicts, Statement(meaning_of(metric), "quiet")]
+        meaning, _, caution = meaning_of(metric).partition(" It favours ")
+        cautions = [Statement(f"{metric} favours {caution}", "open")] * bool(caution)
+        verdicts = [*cautions, *verdicts, Statement(meaning, "quiet")]
     return [*statements, *verdicts, *unanswered]
 
 

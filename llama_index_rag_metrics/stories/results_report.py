@@ -11,10 +11,10 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.report.text import by_holder, listed, one_line
-from llama_index_rag_metrics.scores.scores import Scores
 
 from .first_line import first_lines, is_unmeasured, meaning_of
 from .label_view import System, metrics_of
@@ -60,12 +60,14 @@ def systems_report(
         listings = [model.Listing(title_of_worst, stories, on_request=_WHY, lead=sentences)]
     if decision is None:
         decision = first_lines(systems, primary, counted_losses)
-    if figures is None or all(system.invalid(primary) for system in systems):
+    if figures is None or all(system.invalid(primary) or system.is_in_doubt for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
     sizes = []
-    for scores in map(attrgetter("scores"), systems):  # or scored by what needs no labels
-        sizes.append(scores.counts.scored or max(map(scores.n, scores), default=0))
-    lead = with_left_out(f"{questions(sizes[0])} scored", systems[0].scores)
+    for system in systems:  # or scored by what needs no labels
+        scores = system.scores
+        n = scores.counts.scored or max(map(scores.n, scores), default=0)
+        sizes.append(0 if system.invalid(primary) else n)
+    lead = with_left_out(f"{questions(sizes[0])} scored", systems[0])
     if len(set(sizes)) > 1:
         lead = f"{min(sizes):,} to {questions(max(sizes))} scored"
     slices = [slice_table(systems, key, primary) for key in slice_by]
@@ -85,10 +87,13 @@ def systems_report(
     )
 
 
-def with_left_out(lead: str, scores: Scores) -> str:
+def with_left_out(lead: str, system: System) -> str:
     """How many questions count, and how many don't; without labels all do, if any."""
-    if scores.counts.scored:
-        return "; ".join([lead, *scores.counts.left_out])
+    counts, matcher = system.scores.counts, system.about.get("matched by", BY_ID)
+    if matcher != BY_ID:
+        lead += f", matched by {matcher}"
+    if counts.scored:
+        return "; ".join([lead, *counts.left_out])
     return f"{lead}, without labels"
 
 
@@ -143,7 +148,6 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> model.Table
 
 
 def counts_tables(systems: Sequence[System]) -> list[model.Table]:
-    """How many questions count, and what they cost, without what is 0; none if all count."""
     counts: dict[str, list[model.Cell]] = defaultdict(list)
     costs: dict[str, list[model.Cell]] = defaultdict(list)
     workers = set()
@@ -174,7 +178,7 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
         title += f" (workers {workers.pop()})"
     rows = []
     for system, *cells in zip(systems, *columns.values(), strict=True):
-        rows.append(model.Row(system.name, cells))
+        rows.append(model.Row("this run" if system.name == "score" else system.name, cells))
     return [model.Table(title, list(columns), rows, is_detail=True)]
 
 
@@ -185,7 +189,6 @@ def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[mode
 def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> model.Queries:
-    """Every question: worst first; of systems compared with the first one, the largest loss."""
     n, systems = len(systems), with_runs(systems)
     query_ids: dict[str, None] = {}
     for system in systems:
@@ -206,7 +209,8 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     values: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for system in systems:
         for label, value in system.about.items():
-            values[label].append((value, system.name))
+            if label != "matched by" or system.scores.counts.scored:
+                values[label].append((value, system.name))
     return [(label, "; ".join(by_holder(pairs, len(systems)))) for label, pairs in values.items()]
 
 

@@ -288,7 +288,6 @@ def stories_of(
 
 
 def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> model.Listing:
-    """The questions that the second system lost most on, by its gains; if none, that both fail."""
     sign = -1 if lower_is_better(metric) else 1
     worse_ids = [query_id for query_id in sorted(gains) if sign * gains[query_id] < 0]
     worse_ids.sort(key=lambda query_id: sign * gains[query_id])

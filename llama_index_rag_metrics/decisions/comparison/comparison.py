@@ -170,7 +170,7 @@ class Comparison(Reportable):
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids) * any(row.n for row in self))
         extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"
-        lead = results_report.with_left_out(f"{n} {extent}", systems[0].scores)
+        lead = results_report.with_left_out(f"{n} {extent}", systems[0])
         if not self._is_paired(self.primary):
             n_common = self._is_common(self.primary).sum()
             lead = f"{n_common:,} of {n} {extent}, those that all have scores for"

@@ -19,8 +19,6 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated
 
-# figures that stand beside the tables; the others are folded below the questions
-_IN_SIGHT = ("differences", "tradeoff")
 _CLASS = ' class="{}"'
 _BADGE = '<b class="badge {}">{}</b>'
 _ROOM, _LEAST = 2_500_000, 400  # bytes of all relevant passages, and of each at least
@@ -81,15 +79,11 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
         inner = _table(table, systems)
         if table.is_detail:
             folds += _fold(table.title, inner)
-        else:
+        elif len(table.rows) * len(table.head) > 1:  # one number is in a sentence above
             heading = _around(escape_html(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():
-        figure = _figure(draw(), model.CAPTIONS[kind])
-        if kind in _IN_SIGHT:
-            in_sight += figure
-        else:
-            folds += _fold(model.CAPTIONS[kind], figure)
+        in_sight += _figure(draw(), model.CAPTIONS[kind])
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
@@ -171,6 +165,8 @@ def _tally(counts: Sequence[float], system: int) -> str:
 
 def _questions(queries: model.Queries) -> Iterator[str]:
     stories = list(queries.stories)
+    if all(map(attrgetter("left_out"), stories)):  # as a sentence above says
+        stories = [story._replace(left_out="") for story in stories]
     size, remarks = next(size for size in SIZES if len(stories) <= size.questions), ""
     texts = [passage.text for story in stories for passage in story.wanted]
     joint = "".join(texts)
@@ -179,14 +175,20 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         room = max(_LEAST, _ROOM // len(texts))
         size = size._replace(characters=room * len(joint) // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
-    n = counted(len(stories), "question", "questions")
-    text = f"<span role=status>{n}</span> · {escape_html(queries.metric)}"
+    text = f"<span role=status>{counted(len(stories), 'question', 'questions')}</span>"
+    names = ["runs", "mean"] if queries.of_runs else queries.systems
+    if len(names) == 1:
+        names = [queries.metric]
+    text += f" · {escape_html(queries.metric)}" * (names != [queries.metric])
+    cells = map(attrgetter("score"), chain.from_iterable(story.answers for story in stories))
+    if all(cell.value is None for cell in cells):
+        names = []
     compared = escape_html("|".join(queries.systems)) * queries.compared
     yield (
         f'<section id=rag-questions data-systems="{compared}"{" data-stages" * queries.stages}>'
         "<h2>Questions</h2>"
         f"{_sentence(remarks)}<form class=controls hidden></form>"
-        f"{_heads(text, ['runs', 'mean'] if queries.of_runs else queries.systems)}<div class=list>"
+        f"{_heads(text, names)}<div class=list>"
     )
     for story in stories:
         yield question(story, size, queries)

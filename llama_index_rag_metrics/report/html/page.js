@@ -19,7 +19,6 @@ const losses = (question) => split(question.dataset.loss, "|");
 const gains = (question) => split(question.dataset.gains, " ").map(Number);
 const change = (gain) => gain > 1e-12 ? "better" : gain < -1e-12 ? "worse" : isNaN(gain) ? "unknown" : "same";
 
-// what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
   written: (question, number) => -Math.abs(gains(question)[number - 1] ?? 0),
   asked: (question) => Number(question.dataset.asked ?? 0),
@@ -59,9 +58,10 @@ function words(question) {
 function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
+  const isCompared = all.some((question) => gains(question).some((gain) => !isNaN(gain)));
   let orders = { asked: "as asked", worst: "lowest score first" };
-  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: systems.length ? "largest loss first" : "worst first", asked: "as asked" };
-  if (systems.length) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
+  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: isCompared ? "largest loss first" : "worst first", asked: "as asked" };
+  if (isCompared) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
   const count = place.querySelector("[role=status]");
@@ -116,6 +116,7 @@ function start() {
   list.addEventListener("toggle", (event) => {
     const folded = late(event.target);
     if (folded) folded.outerHTML = folded.textContent;
+    for (const cell of event.target.querySelectorAll(".ranks td:last-child")) if (cell.textContent.length > 250) cell.tabIndex = 0;
     for (const cell of event.target.querySelectorAll(".ranks tr:not(.cut) td:not(:last-child)")) {
       cell.dataset.head = cell.closest("table").rows[0].cells[cell.cellIndex].textContent;
     }

@@ -21,8 +21,6 @@ _CUT = "<tr class=cut><td colspan={}><td>below the cutoff {:,}"
 
 
 class Size(NamedTuple):
-    """How much of a question a page shows, by how many questions it has at most."""
-
     questions: float
     items: int  # passages of each system
     short: int  # characters of a passage that isn't relevant
@@ -117,14 +115,13 @@ def _summary(
         text += f"<br>{repeated(' <small>{}</small>', reasons)}"
     texts = list(map(_score, query.answers))
     scores = "".join(map("<b{}>{}</b>".format, looks, texts))
-    answers = [answer for answer in query.answers if not isnan(_number(answer))]
-    answers.sort(key=_number)
+    answers = sorted((item for item in query.answers if not isnan(_number(item))), key=_number)
     ends = " to ".join(dict.fromkeys(map(_score, answers[:1] + answers[-1:])))
     if of_runs:
         scores = f"<b>{ends if model.VARIES in losses else ''}</b><b>{texts[-1]}</b>"
     elif query.is_of_many:
         scores = f'<b data-each="{"|".join(texts)}">{ends}</b>'
-    return f"<summary><span>{text}</span>{scores}</summary>"
+    return f"<summary><span>{text}</span>{scores * bool(answers)}</summary>"
 
 
 def _score(answer: model.ReportedAnswer) -> str:
