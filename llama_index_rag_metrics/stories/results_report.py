@@ -44,7 +44,6 @@ def systems_report(
     figures: Mapping[str, model.Draw] | None = None,
     decision: Sequence[model.Statement] | None = None,
 ) -> model.Report:
-    """The report of one or several systems, side by side; the first metric decides."""
     names = list(map(attrgetter("name"), systems))
     title = "Retrieval evaluation"
     if names != ["score"]:
@@ -88,7 +87,6 @@ def systems_report(
 
 
 def with_left_out(lead: str, system: System) -> str:
-    """How many questions count, and how many don't; without labels all do, if any."""
     counts, matcher = system.scores.counts, system.about.get("matched by", BY_ID)
     if matcher != BY_ID:
         lead += f", matched by {matcher}"

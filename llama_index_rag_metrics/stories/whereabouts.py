@@ -295,7 +295,6 @@ class Losses:
 
 
 def reaching(min_score: float | None, loss: str) -> str:
-    """The score below which passages are left out, of one that was never retrieved."""
     if min_score is None or loss != NEVER:
         return ""
     return f" with a score of {min_score:g} or more"

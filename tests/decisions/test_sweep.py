@@ -262,7 +262,7 @@ def test_report_without_labels_says_how_the_metric_is_graded() -> None:
     assert report.lead == "2 configurations, 60 questions, without labels"
     assert not [note for note in report.notes if "left out" in note]
     assert report.decision[0].text == (
-        "Graded by mock, not by people: llm_relevancy(label=mock)@1 is from 0 to 3."
+        "Graded by mock, not by people, from 0 to 3 (llm_relevancy(label=mock)@1)."
     )
 
 

@@ -166,7 +166,7 @@ def test_beside_the_means_and_in_comparisons() -> None:
     results = evaluate(first, TWO, ["mrr"], **options)
     shown = " ".join(str(both).split())
     assert "system tokens a question" in shown
-    assert " score 4 " in f"{shown} "
+    assert " this run 4 " in f"{shown} "
     assert both.about["tokens by"] == "str.split"
     compared = compare({"both": both, "one": results}, "both").to_markdown()
     assert "tokens a question" in compared

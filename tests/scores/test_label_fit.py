@@ -237,7 +237,7 @@ class TestIdsThatWereUsedAgain:
 
         results = evaluate(retrieve, self.DATASET, ["hit_rate@1"])
         assert results.scores.means["hit_rate@1"] == score
-        assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset: ")
+        assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset. ")
 
     def test_ids_of_other_texts_than_before_are_said_without_a_corpus(self, tmp_path: Path) -> None:
         def evaluated(texts: Mapping[str, str], item: str = "") -> Any:
@@ -250,10 +250,10 @@ class TestIdsThatWereUsedAgain:
         old, new = evaluated(OLD), evaluated(NEW)
         old.to_json(tmp_path / "old.json")
         line = first_lines(compare({"old": old, "new": new}, "old"))[0]
-        assert line.startswith(f"new: {OTHER_TEXTS} old: ")
+        assert line.startswith(f"new: {OTHER_TEXTS} old. ")
         for before, name in ((old, "the baseline"), (tmp_path / "old.json", "old.json")):
             report = check_rules(new, "hit_rate@1 >= baseline", baseline=before).report()
-            assert report.decision[-1].text.startswith(f"{OTHER_TEXTS} {name}: ")
+            assert report.decision[-1].text.startswith(f"{OTHER_TEXTS} {name}. ")
         # the id of a document has several texts
         documents = {"old": evaluated(OLD, "d"), "new": evaluated(NEW, "d")}
         assert OTHER_TEXTS not in " ".join(first_lines(compare(documents, "old")))

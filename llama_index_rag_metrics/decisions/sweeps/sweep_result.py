@@ -198,7 +198,7 @@ class Sweep(Reportable):
         columns = {name: list(map(itemgetter(name), records)) for name in records[0]}
         return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
-            lead=results_report.with_left_out(lead, systems[0].scores) if systems else lead,
+            lead=results_report.with_left_out(lead, systems[0]) if systems else lead,
             decision=decision,
             about=[pair for pair in about if pair in systems[0].about.items()],  # what all share
             tables=[self._table()],

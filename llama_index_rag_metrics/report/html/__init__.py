@@ -79,7 +79,8 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
         inner = _table(table, systems)
         if table.is_detail:
             folds += _fold(table.title, inner)
-        elif len(table.rows) * len(table.head) > 1:  # one number is in a sentence above
+        # one mean is in a sentence above
+        elif len(table.rows) > 1 or [cell.form for cell in table.rows[0].cells] != ["score"]:
             heading = _around(escape_html(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():

@@ -168,7 +168,7 @@ class TestGradesAsRelevance:
             Scripted({"a b": ["a"]}), RetrievalDataset({"q": "a b"}), [LLMRelevancy(llm=judge())]
         )
         shown = " ".join(str(results).split())
-        scale = "Graded by judge, not by people: llm_relevancy is from 0 to 3. llm_relevancy is 1"
+        scale = "Graded by judge, not by people, from 0 to 3 (llm_relevancy). llm_relevancy is 1"
         assert scale in shown
 
     def test_texts_that_can_not_be_graded_are_left_out_with_a_warning(self) -> None:
