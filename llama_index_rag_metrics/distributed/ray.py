@@ -94,19 +94,9 @@ async def aevaluate(
         raise MissingExtra("distributed.ray.evaluate()", "ray") from error
     check_integer("workers", workers)
     check_integer("concurrency", concurrency)
-    if not callable(build):
-        remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
-        raise InvalidInput("build", build, "a function", remedy)
-    try:
-        packed = ray.put(build)
-    except TypeError as error:
-        remedy = "Load models, and open connections, in the function."
-        reason = describe_error(error)
-        raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
-    resolved = metric_names.metrics(metrics)
+    packed, resolved = _packed(ray, build), metric_names.metrics(metrics)
     options = {"num_cpus": 1, "max_concurrency": concurrency, **(actor_options or {})}
-    actor_class = ray.remote(_Worker).options(**options)
-    depth = retrieval_depth(resolved)
+    actor_class, depth = ray.remote(_Worker).options(**options), retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:
         built, context = await pool.start()
@@ -136,6 +126,18 @@ async def aevaluate(
 
 
 evaluate = synchronous(aevaluate)
+
+
+def _packed(ray: Any, build: object) -> Any:
+    if not callable(build):
+        remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
+        raise InvalidInput("build", build, "a function", remedy)
+    try:
+        return ray.put(build)
+    except TypeError as error:
+        remedy = "Load models, and open connections, in the function."
+        reason = describe_error(error)
+        raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
 
 
 class _Worker:

@@ -234,8 +234,8 @@ def check_labels(
     findings += _repeats(dataset, relevance)
     findings.sort(key=lambda finding: list(KINDS).index(finding.kind))
     notes = _notes(list(filter(attrgetter("has_id"), distinct)), passages, match_on)
-    counts = len(distinct), len(passages.texts)
-    return LabelFindings(findings, *counts, notes, dataset.queries, dataset.name)
+    n_labels, n_passages = len(distinct), len(passages.texts)
+    return LabelFindings(findings, n_labels, n_passages, notes, dataset.queries, dataset.name)
 
 
 def follow(

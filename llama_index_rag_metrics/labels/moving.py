@@ -93,8 +93,8 @@ def move_labels(
         document_metadata=_stored_places(passages),
         notes=[*dataset.notes, *notes],
     )
-    counts = len(findings), len(passages.texts)
-    return MovedLabels(findings, *counts, notes, dataset.queries, dataset.name, moved)
+    n_labels, n_passages = len(findings), len(passages.texts)
+    return MovedLabels(findings, n_labels, n_passages, notes, dataset.queries, dataset.name, moved)
 
 
 def _stored_places(passages: Passages) -> dict[str, dict[str, Any]]:

@@ -266,14 +266,14 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
         if not missing:
             continue
         in_stock = in_stock or _by_letters(stock.ids)
-        for kind, pair in _respelled(missing, question.ids, in_stock):
-            if pair[0] not in retrieved:  # as it is written: a passage of its own
-                pairs[kind].append(pair)
+        for kind, (label, item, difference) in _respelled(missing, question.ids, in_stock):
+            if label not in retrieved:  # as it is written: a passage of its own
+                pairs[kind].append((label, item, difference))
     examples = _most_frequent(pairs, n_missing)
     if not examples:
         return ""
-    *ids, difference = examples[0]
-    label, item = seen_apart(*ids)
+    label, item, difference = examples[0]
+    label, item = seen_apart(label, item)
     fields = {"label": label, "other": item, "but_for": difference}
     return _SPELLED.format(pairs=len(examples), labels=n_labels, **fields)
 

@@ -92,8 +92,8 @@ class Retrieval:
             passages: dict[str, dict[str, str | Span]] = {}
             for query_id, members in stored["passages"].items():
                 passages[query_id] = map_values(_passage, members)
-            names = stored["matcher"], *_read(stored), stored["stands_for"]
-            matched = Matched(*names, passages, stored["errors"])
+            stands_for, errors = stored["stands_for"], stored["errors"]
+            matched = Matched(stored["matcher"], *_read(stored), stands_for, passages, errors)
             by_metric = dict.fromkeys(stored["metrics"], matched)
         return cls(run, labels, by_metric, plain["texts"].get, frozenset(plain["absent"]))
 

@@ -84,9 +84,9 @@ def score_table(
 
     def score(part: pl.DataFrame) -> ScoredBatch:
         judged = arrow.judge_table(part, needs_of(scored_metrics))
-        is_judged, is_failed = part[arrow.EXPECTED].is_not_null(), _errors(part).is_not_null()
-        arrays = is_judged.to_numpy(), is_failed.to_numpy()
-        return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
+        is_judged = part[arrow.EXPECTED].is_not_null().to_numpy()
+        is_failed = _errors(part).is_not_null().to_numpy()
+        return score_batch(judged, scored_metrics, options, is_judged, is_failed, _rows_of(part))
 
     parts = _parts(frame)
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:

@@ -158,7 +158,8 @@ def differences_of(
     units, widest = paired.units(keys), paired.widest(keys)
     confidences, limits = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
-    is_primary = np.array([metric == keys[0][1] for _, metric, _ in keys])
+    _, primary, _ = keys[0]
+    is_primary = np.array([metric == primary for _, metric, _ in keys])
     families = [np.flatnonzero(part) for part in (is_primary, ~is_primary) if part.any()]
     levels = joint_levels(units, families, alpha=alpha_of(confidence))
     for family, level in zip(families, levels, strict=True):

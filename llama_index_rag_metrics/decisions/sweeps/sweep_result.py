@@ -29,12 +29,10 @@ from llama_index_rag_metrics.stories.label_view import LabelView
 
 from .grid import Configuration
 
-# each cost's heading, how it is written, and the least share of it that counts as saved: a p95
-# differs much from run to run
-_COSTS: Mapping[str, tuple[str, model.Form, float]] = {
-    "tokens": ("tokens {depth}", "count", 0.05),
-    "p95": ("latency p95", "seconds", 0.5),
-}
+_COST_FORMS: Mapping[str, model.Form] = {"tokens": "count", "p95": "seconds"}
+_COST_HEADINGS = {"tokens": "tokens {depth}", "p95": "latency p95"}
+# the least share of a cost that counts as saved: a p95 differs much from run to run
+_LEAST_SAVINGS = {"tokens": 0.05, "p95": 0.5}
 # the badge of each outcome, and its colour; of those not here: can't tell
 _BADGES: Mapping[str, tuple[str, model.Tone]] = {
     "failed": ("No decision", "alarm"),
@@ -139,7 +137,7 @@ class Sweep(Reportable):
         """
         candidates = [point for point in self.ranked if point in self.within]
         for cost in self._costs:
-            amount, (_, _, saving) = attrgetter(cost), _COSTS[cost]
+            amount, saving = attrgetter(cost), _LEAST_SAVINGS[cost]
             lowest = min(map(amount, candidates), default=0.0)
             candidates = [point for point in candidates if amount(point) * (1 - saving) <= lowest]
         return next(iter(candidates), None)
@@ -215,7 +213,7 @@ class Sweep(Reportable):
 
     @property
     def _costs(self) -> list[str]:
-        return [cost for cost in _COSTS if None not in map(attrgetter(cost), self._finished)]
+        return [cost for cost in _COST_FORMS if None not in map(attrgetter(cost), self._finished)]
 
     @cached_property
     def _paired(self) -> Paired:
@@ -331,7 +329,7 @@ class Sweep(Reportable):
 
     def _heading(self, cost: str) -> str:
         k = LabelView.of(self.primary).k
-        return _COSTS[cost][0].format(depth=f"in first {k}" if k else "a question")
+        return _COST_HEADINGS[cost].format(depth=f"in first {k}" if k else "a question")
 
     def _cells(self, configuration: Configuration) -> dict[str, model.Cell]:
         tone: model.Tone = "best" if configuration is self.recommended else "normal"
@@ -346,7 +344,7 @@ class Sweep(Reportable):
         interval = scores.intervals(confidence=self.confidence)[self.primary]
         cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
         for cost in self._costs:
-            amount = model.Cell.of(getattr(configuration, cost), _COSTS[cost][1])
+            amount = model.Cell.of(getattr(configuration, cost), _COST_FORMS[cost])
             cells[self._heading(cost)] = amount
         return cells
 
@@ -379,7 +377,7 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> model.Figure | None:
-        series, amounts, (_, _, saving) = [], [0.0], _COSTS["tokens"]
+        series, amounts, saving = [], [0.0], _LEAST_SAVINGS["tokens"]
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:

@@ -176,21 +176,21 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     if any(covers.size for covers in tables) and not any(covers.any() for covers in tables):
         label_note = _NOTHING_FOUND.format(matcher=name)
     stands_for: dict[str, list[list[str]]] = {}
+    for query_id, covers in covered.items():
+        labels, ids = list(passages[query_id]), rankings[query_id].ids
+        stands_for[query_id] = _stand_ins(labels, covers, ids)
     matched_rankings: dict[str, Ranking] = {}
     for query_id, ranking in rankings.items():
-        if query_id in covered:
-            labels = list(passages[query_id])
-            stands_for[query_id] = _stand_ins(labels, covered[query_id], ranking.ids)
-        error = errors.get(query_id, ranking.error)
         expanded = _expand(ranking, stands_for.get(query_id))
+        error = errors.get(query_id, ranking.error)
         matched_rankings[query_id] = replace(expanded, error=error)
     unlike = _unlike_texts(run, stands_for, passages)
     matched_run = run.replaced(matched_rankings)
     matched_run.label_notes += tuple(filter(None, [label_note, unlike]))
     matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
-    parts = relevance, stands_for, passages, errors, tuple(notes), label_note, unlike
-    return Matched(name, matched_run, *parts)
+    matched = Matched(name, matched_run, relevance, stands_for, passages, errors)
+    return replace(matched, notes=tuple(notes), label_note=label_note, unlike=unlike)
 
 
 def _covered(
