@@ -269,7 +269,9 @@ class Sweep(Reportable):
             return "take"
         if n_tied == len(self._finished):
             return "tied"
-        return "tied, ahead" if self._is_ahead else "too few"
+        if self._is_ahead:
+            return "tied, ahead"
+        return "too few"
 
     @property
     def _decision_of_finished(self) -> str:
