@@ -133,7 +133,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         means = self._means(f"On {self._metric}", [self._metric], ["difference", TALLY])
         other_means = self._means("On other metrics", metrics, ["difference"])
         flows = Table("Relevant passages by stage", ("kept", "lost", "in questions"), rows, "stage")
-        counts = [table for table in report.tables if table.is_detail]
+        counts = [replace(table, label_head="stage") for table in report.tables if table.is_detail]
         compared = len(systems) > 1
         return replace(
             report,

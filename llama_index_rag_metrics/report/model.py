@@ -204,8 +204,6 @@ class Queries:
 
 
 class Mark(NamedTuple):
-    """A point of a figure; the interval is around x."""
-
     x: float
     y: float | str  # in "points", the metric whose row it is
     title: str = ""  # shown under the pointer

@@ -51,7 +51,6 @@ def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
 
 
 def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
-    """A passage's title, "" without one, and the beginning of what follows it."""
     # what is beyond the excerpt isn't looked at: a text may be a book
     start = (text or "")[: 4 * most].strip()
     line, _, body = start.partition("\n")

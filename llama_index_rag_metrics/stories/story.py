@@ -181,16 +181,19 @@ def _why(
 ) -> tuple[list[str], list[str]]:
     pairs, summaries, n_systems = [], [], question.n_deciding
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
+        name, number = answer.system.name, question.answers.index(answer)
+        moves = _moves(question, scores, number) if n_systems <= model.MOST_ABREAST else {}
         if counts.by_loss and answer.error is None and answer.labels:
-            pairs.append((sentence(str(counts)), answer.system.name))
+            pairs.append((sentence(str(counts)), name))
             for loss, n in counts.by_loss.items():
                 share = f"{n} of {counts.n_wanted} " * (counts.n_wanted > 1)
-                summaries.append((f"{share}{loss}{counts.of_run}", answer.system.name))
+                ranks = f" ({moves.pop(loss)})" if loss in moves else ""
+                summaries.append((f"{share}{loss}{counts.of_run}{ranks}", name))
         elif answer.text_scores and not question.needs:
             values = ", ".join(map(count, answer.text_scores.values()))
-            summaries.append((f"{measure}s {values}", answer.system.name))
+            summaries.append((f"{measure}s {values}", name))
+        summaries += [(ranks, name) for ranks in moves.values()]
     if n_systems <= model.MOST_ABREAST:
-        summaries += _moves(question, scores)
         return by_holder(pairs, n_systems), by_holder(_joined(summaries), n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
@@ -202,7 +205,8 @@ def _why(
     for need in question.needs[:1]:  # the best grade
         ranks = sorted({place.rank for place in need.places if place.rank})
         if len(ranks) > 1:
-            lines.append(f"best label at rank {ranks[0]} to {ranks[-1]:,}")
+            best = "relevant passage" if len(question.needs) == 1 else "best relevant passage"
+            lines.append(f"{best} at ranks {ranks[0]} to {ranks[-1]:,}")
     return list(map(sentence, lines)), lines
 
 
@@ -215,18 +219,16 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield from zip(repeat(text), holders)
 
 
-def _moves(question: QuestionView, scores: Sequence[object]) -> Iterator[tuple[str, str]]:
-    for answer, number in question.deciding(range(len(scores))):
-        ranks = []
-        if len(scores) == 1 and scores != [1.0]:
-            ranks = [f"{need.places[0].rank:,}" for need in question.needs if need.places[0].rank]
-        for need in question.needs:
-            old, new = need.places[0].rank, need.places[number].rank
-            if old and new and old != new and scores[0] != scores[number]:
-                ranks.append(f"{old:,} → {new:,}")
-        if ranks:
-            noun = "rank" + "s" * (len(ranks) > 1)
-            yield f"{noun} {', '.join(ranks)}", answer.system.name
+def _moves(question: QuestionView, scores: Sequence[object], number: int) -> dict[str, str]:
+    """A system's ranks by how it lost these passages, "" for not, beside those of the first."""
+    ranks: dict[str, list[str]] = defaultdict(list)
+    for need in question.needs:
+        old, place = need.places[0].rank, need.places[number]
+        if len(scores) == 1 and scores != [1.0] and place.rank:
+            ranks[place.cause].append(f"{place.rank:,}")
+        elif old and place.rank and old != place.rank and scores[0] != scores[number]:
+            ranks[place.cause].append(f"{old:,} → {place.rank:,}")
+    return {cause: f"rank {', '.join(changes)}" for cause, changes in ranks.items()}
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
@@ -277,7 +279,6 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryA
 def stories_of(
     query_ids: Iterable[str], systems: Sequence[System], metric: str, *, stages: bool = False
 ) -> Iterator[model.QueryAnswers]:
-    """Each question's story; of one system that was asked several times, what every run lost."""
     columns = columns_of(systems, metric)
     for query_id in query_ids:
         story = query_answers(query_id, systems, metric, columns, stages=stages)

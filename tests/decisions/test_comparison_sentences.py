@@ -172,9 +172,9 @@ def test_many_systems_have_a_line_an_outcome() -> None:
     lines = [(each.text, each.label, each.tone) for each in comparison.sentences]
     assert lines == [
         ("f is the best of 6 on mrr.", "", "best"),
-        ("better: f and c (on mrr, 60 questions).", "better", "best"),
-        ("same: d (on mrr, 60 questions).", "same", "normal"),
-        ("worse: b and e (on mrr, 60 questions).", "worse", "alarm"),
+        ("better: f and c.", "better", "best"),
+        ("same: d.", "same", "normal"),
+        ("worse: b and e.", "worse", "alarm"),
     ]
 
 

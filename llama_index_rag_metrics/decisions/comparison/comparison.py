@@ -140,9 +140,7 @@ class Comparison(Reportable):
             names[row.statement.label, row.statement.tone].append(name)
         lines = []
         for (label, tone), systems in names.items():
-            n = numbers.questions(int(self.paired.is_scored(self.primary).sum()))
-            text = f"{label}: {listed(systems, most=12)} (on {self.primary}, {n})."
-            lines.append(model.Statement(text, tone, label))
+            lines.append(model.Statement(f"{label}: {listed(systems, most=12)}.", tone, label))
         return lines
 
     @property
@@ -166,7 +164,9 @@ class Comparison(Reportable):
         uneven = [note for note in self.notes if note.startswith(f"{self.primary} is a mean over")]
         decision += [model.Statement(f"{note}.", "open") for note in uneven]
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
-        best_rival = self.systems[self._rivals[0]]
+        rows = self._by_metric[self.primary]
+        rivals = [name for name in self._rivals if rows[name].changed] or self._rivals
+        best_rival = self.systems[rivals[0]]
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids) * any(row.n for row in self))
         extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"

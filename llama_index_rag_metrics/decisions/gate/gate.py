@@ -22,9 +22,9 @@ from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate,
 from llama_index_rag_metrics.scores.label_fit import check_questions, with_reuse
 from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.statistics.resampling import NOISE
+from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System, columns_of
-from llama_index_rag_metrics.stories.results_report import about, failures, glossary, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
 
 from .rules import parse_rules
@@ -75,6 +75,7 @@ class GateReport(Reportable):
         verdicts = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         *baselines, system = self.systems
         scores, n = system.scores, questions(max(verdict.n for verdict in self))
+        n = f"{counted(len(self.verdicts), 'rule', 'rules')}, {n}"
         extent = ", against ".join([n, *map(attrgetter("name"), baselines)])
         metrics = [verdict.metric for verdict in self if verdict.metric in scores]
         decision = _decision(verdicts, scores)
@@ -91,19 +92,19 @@ class GateReport(Reportable):
                 title = f"Worst questions on {verdict.metric}"
                 listing = model.Listing(title, verdict.worst, n_items=_MOST_ITEMS, lead=lead)
                 listings.setdefault(title, listing)
-        table = model.Table("", _HEAD, rows, label_head="rule", text=" ".join(explanations))
+        table = model.Table("Rules", _HEAD, rows, label_head="rule", text=" ".join(explanations))
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
             title=" of ".join(filter(None, ["Retrieval gate", scores.name])),
-            lead=f"{counted(len(rows), 'rule', 'rules')}, {extent}",
+            lead=results_report.with_left_out(extent, scores),
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            about=about([system]),
+            about=results_report.about([system]),
             tables=[table] * (len(rows) > 1),  # of one rule, the sentence says all
             listings=list(listings.values()),
-            failures=failures([system]),
-            notes=unsaid(scores.notes, decision),
-            glossary=glossary(dict.fromkeys(metrics)),
+            failures=results_report.failures([system]),
+            notes=results_report.unsaid(scores.notes, decision),
+            glossary=results_report.glossary(dict.fromkeys(metrics)),
             records=model.Records({"rule": list(map(str, rules)), **columns}),
         )
 
@@ -207,15 +208,16 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
     gains = scores[:, -1] - (scores[:, 0] if rule.baseline else rule.value)
     gains *= rule.improvement(1.0)
     columns = columns_of(systems, metric)
-    for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
+    before, now = columns[0], columns[-1]
+    losses = np.array([before.get(name, math.nan) - now.get(name, math.nan) for name in query_ids])
+    losses *= rule.improvement(1.0)
+    for position in np.lexsort((-losses, gains))[:_WORST].tolist():
         if gains[position] < 0:
-            query_id = query_ids[position]
-            story = query_answers(query_id, systems, metric, columns)
+            story = query_answers(query_ids[position], systems, metric, columns)
             # red is what is missed now, whether the baseline had it or not
             passages = [part._replace(is_missed=bool(part.losses[-1])) for part in story.wanted]
             *answers, answer = story.answers
-            loss = columns[0].get(query_id, math.nan) - columns[-1].get(query_id, math.nan)
-            if rule.improvement(loss) > NOISE:
+            if losses[position] > NOISE:
                 answer = answer._replace(score=answer.score._replace(tone="alarm"))
             yield story._replace(wanted=passages, answers=[*answers, answer])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
@@ -104,7 +105,8 @@ def _statement(statement: model.Statement, *, is_page: bool) -> str:
         look, badge = "", f"{_BADGE.format(statement.tone, escape_html(statement.label))} "
     text = _prose(statement.text.removeprefix(f"{statement.label}: "))
     if statement.losses and is_page:
-        text = _LINK.format("loss", escape_html(statement.losses), text)
+        link = _LINK.format("loss", escape_html(statement.losses), r"\g<0>")
+        text = re.sub(r"[\d,]+ of [\d,]+ questions", link, text, count=1)
     return f'<p class="verdict{look}">{badge}{text}</p>'
 
 
@@ -177,7 +179,7 @@ def _questions(queries: model.Queries) -> Iterator[str]:
         size = size._replace(characters=room * len(joint) // n_bytes)
         remarks += f" {_CUT.format(size.characters)}"
     text = f"<span role=status>{counted(len(stories), 'question', 'questions')}</span>"
-    names = ["runs", "mean"] if queries.of_runs else queries.systems
+    names = ["mean"] if queries.of_runs else queries.systems
     if len(names) == 1:
         names = [queries.metric]
     text += f" · {escape_html(queries.metric)}" * (names != [queries.metric])

@@ -46,7 +46,6 @@ function shows(systems) {
   return named;
 }
 
-// of many questions the browser keeps as text what is folded
 const late = (question) => question.querySelector("noscript");
 
 function words(question) {
@@ -113,16 +112,17 @@ function start() {
     }
     choose();
   });
-  list.addEventListener("toggle", (event) => {
-    const folded = late(event.target);
-    if (folded) folded.outerHTML = folded.textContent;
-    for (const cell of event.target.querySelectorAll(".ranks td:last-child")) if (cell.textContent.length > 250) cell.tabIndex = 0;
-    for (const cell of event.target.querySelectorAll(".ranks tr:not(.cut) td:not(:last-child)")) {
-      cell.dataset.head = cell.closest("table").rows[0].cells[cell.cellIndex].textContent;
-    }
-    if (event.target.open && event.target.id) history.replaceState(null, "", `#${encodeURIComponent(event.target.id)}`);
-  }, true);
 }
+
+document.addEventListener("toggle", (event) => {
+  const folded = late(event.target);
+  if (folded) folded.outerHTML = folded.textContent;
+  for (const cell of event.target.querySelectorAll(".ranks td:last-child")) if (cell.textContent.length > 250) cell.tabIndex = 0;
+  for (const cell of event.target.querySelectorAll(".ranks tr:not(.cut) td:not(:last-child)")) {
+    cell.dataset.head = cell.closest("table").rows[0].cells[cell.cellIndex].textContent;
+  }
+  if (event.target.open && event.target.matches(".list > .q")) history.replaceState(null, "", `#${encodeURIComponent(event.target.id)}`);
+}, true);
 
 function open() {
   const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -118,7 +118,8 @@ def _summary(
     answers = sorted((item for item in query.answers if not isnan(_number(item))), key=_number)
     ends = " to ".join(dict.fromkeys(map(_score, answers[:1] + answers[-1:])))
     if of_runs:
-        scores = f"<b>{ends if model.VARIES in losses else ''}</b><b>{texts[-1]}</b>"
+        spread = f"<small>{ends}</small> " * (model.VARIES in losses)
+        scores = f"<b>{spread}{texts[-1]}</b>"
     elif query.is_of_many:
         scores = f'<b data-each="{"|".join(texts)}">{ends}</b>'
     return f"<summary><span>{text}</span>{scores * bool(answers)}</summary>"
