@@ -26,7 +26,6 @@ def one_line(text: str) -> str:
 
 
 def escape_html(text: str) -> str:
-    """The text in one line, as HTML or as an attribute in quotes."""
     return escape(one_line(text))
 
 

@@ -164,9 +164,8 @@ class Comparison(Reportable):
         uneven = [note for note in self.notes if note.startswith(f"{self.primary} is a mean over")]
         decision += [model.Statement(f"{note}.", "open") for note in uneven]
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
-        rows = self._by_metric[self.primary]
-        rivals = [name for name in self._rivals if rows[name].changed] or self._rivals
-        best_rival = self.systems[rivals[0]]
+        rivals = [name for name in self._rivals if self._by_metric[self.primary][name].changed]
+        best_rival = self.systems[(rivals or self._rivals)[0]]
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids) * any(row.n for row in self))
         extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"

@@ -75,8 +75,8 @@ class GateReport(Reportable):
         verdicts = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         *baselines, system = self.systems
         scores, n = system.scores, questions(max(verdict.n for verdict in self))
-        n = f"{counted(len(self.verdicts), 'rule', 'rules')}, {n}"
-        extent = ", against ".join([n, *map(attrgetter("name"), baselines)])
+        extent = f"{counted(len(verdicts), 'rule', 'rules')}, {n}"
+        extent = ", against ".join([extent, *map(attrgetter("name"), baselines)])
         metrics = [verdict.metric for verdict in self if verdict.metric in scores]
         decision = _decision(verdicts, scores)
         decision += with_failures([], [system], [*metrics, *scores.metric_names, ""][0])
@@ -96,7 +96,7 @@ class GateReport(Reportable):
         columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
         return model.Report(
             title=" of ".join(filter(None, ["Retrieval gate", scores.name])),
-            lead=results_report.with_left_out(extent, scores),
+            lead=results_report.with_left_out(extent, system),
             outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             about=results_report.about([system]),
