@@ -205,8 +205,8 @@ def _why(
     for need in question.needs[:1]:  # the best grade
         ranks = sorted({place.rank for place in need.places if place.rank})
         if len(ranks) > 1:
-            best = "relevant passage" if len(question.needs) == 1 else "best relevant passage"
-            lines.append(f"{best} at ranks {ranks[0]} to {ranks[-1]:,}")
+            noun = "relevant passage" if len(question.needs) == 1 else "best relevant passage"
+            lines.append(f"{noun} at ranks {ranks[0]} to {ranks[-1]:,}")
     return list(map(sentence, lines)), lines
 
 

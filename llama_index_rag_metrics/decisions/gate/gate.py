@@ -208,8 +208,8 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
     gains = scores[:, -1] - (scores[:, 0] if rule.baseline else rule.value)
     gains *= rule.improvement(1.0)
     columns = columns_of(systems, metric)
-    before, now = columns[0], columns[-1]
-    losses = np.array([before.get(name, math.nan) - now.get(name, math.nan) for name in query_ids])
+    old, new = columns[0], columns[-1]
+    losses = np.array([old.get(name, math.nan) - new.get(name, math.nan) for name in query_ids])
     losses *= rule.improvement(1.0)
     for position in np.lexsort((-losses, gains))[:_WORST].tolist():
         if gains[position] < 0:
