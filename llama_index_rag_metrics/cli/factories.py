@@ -75,7 +75,7 @@ def _blamed(option: str, spec: str, expected: str) -> Iterator[None]:
     """Turn an error of other people's code into one that names the option and their line."""
     try:
         yield
-    except (RagMetricsError, FileNotFoundError):
+    except RagMetricsError:
         raise
     except (Exception, SystemExit) as error:
         line = ""

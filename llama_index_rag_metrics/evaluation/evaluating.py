@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -71,11 +71,8 @@ _TEXTS_ALONE = (
     "matcher='text'"
 )
 _GRADED = GRADED + "{metric.graded_by}, not by people, from {low:g} to {high:g} ({metric})"
-_UNPLACED = (
-    "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
-    "them out"
-)
-_TEXTLESS = "{n:,} of {all:,} retrieved passages have no text: metrics of texts give them 0"
+_UNPLACED = "{n:,} of {all:,} passages have no place in a document: span metrics leave them out"
+_TEXTLESS = "{n:,} of {all:,} passages have no text, and score 0: functions return nodes, not ids"
 _MOST_QUERIES = 500  # enough for a note: comparing texts takes about a millisecond a query
 
 # metric's name to query id to result, of metrics that are computed question by question
@@ -136,7 +133,7 @@ class Evaluation:
         note = await self._label_note(runs[0], matched)
         self._warn(note, runs)
         fit, absent = self._fit(self._with_all_ids(runs[0]), matched, note)
-        notes = [*_graders(plan.computed), *filter(None, [*fit, note])]
+        notes = [*_first_notes(plan, runs[0]), *filter(None, [*fit, note])]
         if not run.depth:  # then what is known of the answers says why
             notes += answers.notes
         retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
@@ -219,11 +216,17 @@ class Evaluation:
             warn(EveryQueryFailed(failures[0]))
 
 
-def _graders(metrics: Iterable[object]) -> Iterator[str]:
-    for metric in metrics:
-        if isinstance(metric, TextMetric) and metric.graded_by:
-            low, high = metric.bounds
-            yield _GRADED.format(metric=metric, low=low, high=high)
+def _first_notes(plan: Plan, run: Run) -> Iterator[str]:
+    """Yield what first lines say beside the fit of ids: who grades, no labels, no texts."""
+    of_texts = [metric for metric in plan.computed if isinstance(metric, TextMetric)]
+    for metric in of_texts:
+        if metric.graded_by:
+            yield _GRADED.format(metric=metric, low=metric.bounds[0], high=metric.bounds[1])
+    if plan.compares_ids and not plan.dataset.relevance:
+        yield from unread_labels(plan.dataset)
+    texts = list(chain.from_iterable(ranking.texts or () for ranking in run.values()))
+    if of_texts and "" in texts:
+        yield _TEXTLESS.format(n=texts.count(""), all=len(texts))
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> IdFit:
@@ -413,14 +416,9 @@ def _notes(
     cores = [metric.metric_name for metric in plan.metrics if type(metric).__module__ == _CORE]
     if cores and len(cores) < len(plan.metrics):
         yield _MIXED.format(names=", ".join(cores))
-    if plan.compares_ids and not plan.dataset.relevance:
-        yield from unread_labels(plan.dataset)
     if failure := every_query_failed(run):
         yield failure
     yield from depth_notes(plan.computed, run.depth)
-    texts = list(chain.from_iterable(ranking.texts or () for ranking in run.values()))
-    if "" in texts and any(isinstance(metric, TextMetric) for metric in plan.computed):
-        yield _TEXTLESS.format(n=texts.count(""), all=len(texts))
     for name, results in computed.items():
         if errors[name]:
             query_id, error = next(iter(errors[name].items()))
@@ -428,4 +426,4 @@ def _notes(
         if any(math.isnan(result.score) for result in results.values()):
             yield f"{name} gave NaN for some questions, which have no value"
         if n := sum(map(_is_empty, results.values())):
-            yield f"{name} has no value where nothing was retrieved: {n} questions"
+            yield f"{name} has no value where nothing was retrieved: {questions(n)}"

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 Metadata: TypeAlias = Mapping[str, Any]
 _COLUMNS_SHOWN = 8
 _LABELS_IN = (
-    "none of {questions} has labels; they are read from expected_ids; columns here: {columns}"
+    "None of {questions} has labels. They are read from expected_ids, or the column of "
+    "columns={{'labels': …}}; columns here: {columns}. Without any, use llm_relevancy, or let an "
+    "LLM ask: rag-metrics labels ask"
 )
 _LABELS = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
 _OF_QUERIES = ("relevance", "metadata", "expected_texts")

@@ -263,7 +263,8 @@ def _is_ours(name: str) -> bool:
 
 def _usual_names() -> list[str]:
     names: list[str] = []
-    for name, entry in METRICS.items():
+    for name in (*METRICS, *ALIASES):
+        entry = METRICS[ALIASES.get(name, name)]
         if any(field.is_required() for field in entry.metric_class.model_fields.values()):
             continue
         names.append(name)

@@ -21,6 +21,10 @@ from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
+_UNGRADED = (
+    "{n:,} of {passages:,} retrieved passages weren't graded, and count as not relevant: beside a "
+    "run that was graded, this one looks worse than it is; compare by llm_relevancy"
+)
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _APART = (
     "{common:,} of {judged:,} judged questions have a ranking, beside those of "
@@ -159,9 +163,18 @@ def _short_rankings(
             yield _SHORT.format(mean=score(mean), **names, **counts)
 
 
-def graders_of_labels(labels: Iterable[object]) -> list[str]:
+def grader_notes(
+    labels: Iterable[object], judged: JudgedRankings, metrics: Iterable[object]
+) -> Iterator[str]:
+    """Yield which LLM graded the labels, and how much of what metrics read it didn't see."""
     models = {getattr(relevance, "graded_by", "") for relevance in labels} - {""}
-    return [GRADED + _OF_LABELS.format(model=model) for model in sorted(models)]
+    for model in sorted(models):
+        yield GRADED + _OF_LABELS.format(model=model)
+    deepest = max((getattr(metric, "k", None) or np.inf for metric in metrics), default=0)
+    depth = np.minimum(judged.depth, deepest)[judged.n_judged > 0]
+    n = int(depth.sum()) - np.count_nonzero(judged.item_rank <= deepest)
+    if models and n:
+        yield _UNGRADED.format(n=n, passages=int(depth.sum()))
 
 
 def order_notes(rankings: Iterable[object], *, are_stored: bool) -> Iterator[str]:

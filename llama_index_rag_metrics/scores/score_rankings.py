@@ -38,14 +38,7 @@ from .batches import (
 )
 from .counts import Reason
 from .label_fit import NO_STOCK, Asked, Stock
-from .notes import (
-    chunk_notes,
-    graders_of_labels,
-    label_notes,
-    order_notes,
-    other_notes,
-    questions_apart,
-)
+from .notes import chunk_notes, grader_notes, label_notes, order_notes, other_notes, questions_apart
 from .retrieval import Retrieval
 from .scores import Scores
 
@@ -188,7 +181,7 @@ def score_with(
     batch = score_batch(judged, metrics, options, is_judged, is_failed, asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
     order_remarks = list(order_notes(rankings, are_stored=options.checks_ids))
-    label_remarks = [*graders_of_labels(relevance), *run.label_notes]
+    label_remarks = [*grader_notes(relevance, judged, metrics), *run.label_notes]
     if needs:
         label_remarks += chunk_notes(rankings, needs)
     if options.checks_ids:

@@ -98,7 +98,7 @@ def meaning_of(name: str) -> str:
 def nothing_measured(scores: Scores) -> str:
     counts, reasons = scores.counts, []
     if counts.unjudged == counts.queries and len(scores.failed) < counts.queries:
-        without_value = [note for note in scores.notes if " has no value for " in note]
+        without_value = [note for note in scores.notes if " has no value " in note]
         if notes := [*without_value, *scores.label_notes]:  # such as that they are texts
             return f"{notes[0]}."
         return _UNLABELLED.format(questions=numbers.questions(counts.queries))

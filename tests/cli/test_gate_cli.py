@@ -68,7 +68,7 @@ class TestExitCodes:
             (["none.json"], "none.json: No such file or directory"),
             (["same.json"], "--rule: expected at least one rule, or a baseline, got []"),
             (["same.json", "--rule", "recall@5"], "rule: expected a metric, >= or <=, and a limit"),
-            (["same.json", "--rule", RULE], "expected a baseline, since a rule names it"),
+            (["same.json", "--rule", RULE], "got None. Name it: --baseline 'FILE', or rag_base"),
             (["same.json", "--rule", RULE, "-b", "no.json"], "rag-metrics gate --accept, or pytes"),
             (
                 ["same.json", "--rule", "map >= 0.5"],

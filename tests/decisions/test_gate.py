@@ -253,10 +253,6 @@ class TestFile:
         with pytest.raises(FileFormatError, match=r"baseline\.json"):
             check_rules(evaluated(), RULE, baseline=path)
 
-    def test_file_that_isn_t_there_says_how_to_write_it(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="rag-metrics gate --accept"):
-            check_rules(evaluated(), RULE, baseline=tmp_path / "none.json")
-
 
 class TestOtherQueries:
     def test_missing_and_new_ones_are_listed(self) -> None:

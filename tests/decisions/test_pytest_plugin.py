@@ -53,12 +53,10 @@ class Session:
         self, *arguments: str, lost: int = 0, own_process: bool = False
     ) -> pytest.RunResult:
         self._monkeypatch.setenv("LOST", str(lost))
-        run = (
-            self._pytester.runpytest_subprocess
-            if own_process
-            else self._pytester.runpytest_inprocess
-        )
-        return run("-p", NAME, "-p", "no:cacheprovider", *arguments)
+        plugins = ["-p", NAME, "-p", "no:cacheprovider"]
+        if own_process:
+            return self._pytester.runpytest_subprocess(*plugins, *arguments)
+        return self._pytester.runpytest_inprocess(*plugins, *arguments)
 
 
 @pytest.fixture
@@ -138,13 +136,12 @@ def test_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pytes
 
 
 def test_baseline_takes_results_of_one_test(session: Session, pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        test_retrieval=f"""{TESTS}
+    another = """
     def test_another(assert_retrieval):
         results = evaluate(lambda query: [], DATASET, ["recall@5"])
         assert_retrieval(results, "recall@5 >= baseline - 0.02")
 """
-    )
+    pytester.makepyfile(test_retrieval=TESTS + another)
     result = session("--rag-accept")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])

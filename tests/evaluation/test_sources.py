@@ -214,9 +214,10 @@ def test_program_may_have_methods_that_retrieve(method: str) -> None:
 
 def test_labels_under_another_name_are_pointed_to() -> None:
     frame = [{"query": "kiln", "wanted": ["a"]}, {"query": "glaze", "wanted": ["b"]}]
-    note = "none of 2 questions has labels; they are read from expected_ids; columns here: wanted"
-    assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
-    assert note in RetrievalDataset.load(frame).check()
+    note = RetrievalDataset.load(frame).check()[-1]
+    assert "columns={'labels': …}; columns here: wanted." in note
+    report = evaluate(scripted(), frame, ["recall"]).report()
+    assert report.decision[0].text == f"{note}."
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,9 @@ def assert_equal(options: list[str], folder: Path, printed: list[str]) -> int:
     for label, query_id, text in lines:
         name = known.get(label.strip())
         if name is not None:
-            value = (
-                mean_of(scores, name, averaged)
-                if query_id == "all"
-                else (scores.by_query(name)[query_id])
-            )
+            value = mean_of(scores, name, averaged)
+            if query_id != "all":
+                value = scores.by_query(name)[query_id]
             assert f"{value:6.4f}" == text, (label, query_id)
             n_compared += 1
     return n_compared

@@ -176,7 +176,7 @@ def test_passages_without_a_text_are_said() -> None:
     dataset = RetrievalDataset({"q": "text"}, {"q": ["d"]}, {"d": "text"})
     scores = evaluate(lambda query: ["d", "unknown"], dataset, "bm25_similarity").scores
     assert scores.means["bm25_similarity"] == pytest.approx(math.log(1 + 0.5 / 1.5) / 2)
-    assert scores.notes[-1].startswith("1 of 2 retrieved passages have no text")
+    assert scores.label_notes[0].startswith("1 of 2 passages have no text")
     judge = LLMRelevancy(llm=MockLLM())
     with pytest.warns(LabelWarning, match="couldn't be graded; 'q': InvalidInput: run"):
         assert judge.grade({"q": "?"}, Run({"q": Ranking(["d", "e"], texts=["a", ""])})) == {}

@@ -36,6 +36,7 @@ _WORST = 5  # how many of the worst questions a verdict has
 _MOST_ITEMS = 3  # how many retrieved passages of such a question are shown
 _WIDTH = 120  # of the message of a failed assertion
 _ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
+_NAME_IT = "Name it: baseline='FILE', or rag_baseline = FILE in pytest's configuration."
 _HEAD = ("verdict", "now", "baseline", "difference", "bounds")
 _HOW = (
     "Each bound holds with the rule's confidence; a rule passes if even the worse one keeps to its "
@@ -136,7 +137,7 @@ least baseline (2 questions).
     systems, previous = [system_of(results, scores.name or "now")], None
     if any(rule.baseline for rule in parsed):
         if baseline is None:
-            raise InvalidInput("baseline", None, "a baseline, since a rule names it", _ACCEPT)
+            raise InvalidInput("baseline", None, "a baseline, since a rule names it", _NAME_IT)
         previous = baseline_scores(baseline, scores.name)
         check_questions({"the baseline": previous, "these scores": scores}, "baseline", _ACCEPT)
         name = previous.name * (previous.name != scores.name)

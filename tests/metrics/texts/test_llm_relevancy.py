@@ -171,6 +171,13 @@ class TestGradesAsRelevance:
         scale = "Graded by judge, not by people, from 0 to 3 (llm_relevancy). llm_relevancy is 1"
         assert scale in shown
 
+    def test_passages_that_were_not_graded_are_said(self) -> None:
+        relevance = LLMRelevancy(llm=judge()).grade(self.QUERIES, self.RUN)
+        other = Run({"q1": Ranking(["d1", "d9", "d8"]), "q2": Ranking(["d3"])})
+        (_,) = score_rankings(relevance, other, ["mrr@1"]).label_notes
+        _, ungraded = score_rankings(relevance, other, ["mrr@2"]).label_notes
+        assert ungraded.startswith("1 of 3 retrieved passages weren't graded")
+
     def test_texts_that_can_not_be_graded_are_left_out_with_a_warning(self) -> None:
         llm = judge(lambda query, passage, again: "?" if passage == "x" else '{"grade": 1}')
         with pytest.warns(LabelWarning, match="1 of 3 questions couldn't be graded; 'q2'"):

@@ -121,6 +121,8 @@ class TestEmbeddings:
         note = "embedding_similarity has no value where nothing was retrieved: 2 questions"
         assert note in results.scores.notes
         assert results[1].metric_dict == {}
+        of_nothing = evaluate(retriever, dataset.select(["q2"]), [scorer]).report()
+        assert of_nothing.decision[0].text == note.replace("2 questions", "1 question.")
 
     @pytest.mark.parametrize("broken", [[math.nan, 1.0], [], [1.0]])
     def test_broken_embeddings_fail_their_query(self, broken: list[float]) -> None:
