@@ -32,8 +32,7 @@ from .verdict import Outcome, Verdict, decide, measure
 
 BaselineLike: TypeAlias = "Results | str | Path"  # of before, or the file of their `to_json()`
 
-_WORST = 5  # how many of the worst questions a verdict has
-_MOST_ITEMS = 3  # how many retrieved passages of such a question are shown
+_WORST, _MOST_ITEMS = 5, 3  # how many of the worst questions, and passages of each, are shown
 _WIDTH = 120  # of the message of a failed assertion
 _ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
 _NAME_IT = "Name it: baseline='FILE', or rag_baseline = FILE in pytest's configuration."
