@@ -84,9 +84,15 @@ class MetricEntry:
         return {name: field for name, field in fields if not (name in self.preset or field.exclude)}
 
 
-METRICS: dict[str, MetricEntry] = {}
-"""Every metric by its bare name, in the order of reports."""
+class MetricTable(dict[str, MetricEntry]):
+    """Every metric by its bare name, in the order of reports.
 
+    >>> METRICS["ndcg"].metric_class.__name__, "ngcd" in METRICS, list(METRICS)[:2]
+    ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
+    """
+
+
+METRICS = MetricTable()
 # of metrics of stored scores, whose classes may not be known here
 LESS_IS_BETTER: set[str] = set()
 LIMITS: dict[str, tuple[float, float]] = {}

@@ -22,8 +22,7 @@ from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
 _UNGRADED = (
-    "{n:,} of {passages:,} retrieved passages weren't graded, and count as not relevant: beside a "
-    "run that was graded, this one looks worse than it is; compare by llm_relevancy"
+    "{n:,} of {passages:,} passages weren't graded, and count as not relevant: use llm_relevancy"
 )
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _APART = (

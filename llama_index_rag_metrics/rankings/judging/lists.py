@@ -120,15 +120,11 @@ def _read_ids(
         graded = _read_labels(labels)
         judged, place_of = set(graded.grades), _read_places(ranking)
     if None in place_of or "" in place_of or "" in judged:
-        _refuse_nothing(labels, ranking)
+        for rank, item in enumerate(ranking, 1):
+            if item in (None, ""):
+                raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")
+        _read_labels(labels)
     return place_of, judged, graded
-
-
-def _refuse_nothing(labels: _Labels, ranking: list[str]) -> None:
-    for rank, item in enumerate(ranking, 1):
-        if item in (None, ""):
-            raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")
-    _read_labels(labels)
 
 
 _MISSES = 10  # queries in a row, judged one by one, that found nothing: their ids may not fit
