@@ -31,8 +31,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 _COLUMNS_SHOWN = 8
 _LABELS_IN = (
     "None of {questions} has labels. They are read from expected_ids, or the column of "
-    "columns={{'labels': …}}; columns here: {columns}. Without any, use llm_relevancy, or let an "
-    "LLM ask: rag-metrics labels ask"
+    "columns={{'labels': …}}; columns here: {columns}. Without any, use llm_relevancy"
 )
 _LABELS = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
 _OF_QUERIES = ("relevance", "metadata", "expected_texts")

@@ -21,9 +21,7 @@ from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
-_UNGRADED = (
-    "{n:,} of {passages:,} passages weren't graded, and count as not relevant: use llm_relevancy"
-)
+_UNGRADED = "{n:,} of {passages:,} passages, ungraded, count as not relevant: use llm_relevancy"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _APART = (
     "{common:,} of {judged:,} judged questions have a ranking, beside those of "

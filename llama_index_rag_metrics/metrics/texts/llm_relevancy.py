@@ -152,8 +152,7 @@ class LLMRelevancy(TextMetric):
         if errors:
             query_id = next(iter(picked(errors, queries)))
             extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"
-            reason = describe_error(errors[query_id])
-            warn(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
+            warn(LabelWarning(f"{extent}; {query_id!r}: {describe_error(errors[query_id])}"))
         return picked(relevance, queries)
 
     grade = synchronous_method(agrade)  # type: ignore[pydantic-field]

@@ -176,7 +176,7 @@ class TestGradesAsRelevance:
         other = Run({"q1": Ranking(["d1", "d9", "d8"]), "q2": Ranking(["d3"])})
         (_,) = score_rankings(relevance, other, ["mrr@1"]).label_notes
         _, ungraded = score_rankings(relevance, other, ["mrr@2"]).label_notes
-        assert ungraded.startswith("1 of 3 passages weren't graded")
+        assert ungraded.startswith("1 of 3 passages, ungraded, count")
 
     def test_texts_that_can_not_be_graded_are_left_out_with_a_warning(self) -> None:
         llm = judge(lambda query, passage, again: "?" if passage == "x" else '{"grade": 1}')
