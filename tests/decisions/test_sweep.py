@@ -541,7 +541,7 @@ def test_min_score_is_checked_before_anything_is_built() -> None:
     assert not build.built
 
 
-def test_left_out_are_questions_that_some_configuration_has_a_value_for() -> None:
+def test_questions_that_only_some_configurations_score_are_left_out() -> None:
     # q0, q2, q4 and q5 have nothing relevant: of these every configuration has `abstained`
     dataset = RetrievalDataset(HALF_ANSWERED.queries, HALF_ANSWERED.relevance | {"q5": []})
     found = sweep(CountingBuilder(), {"boost": [0.0, 0.2]}, dataset, ["abstained", "recall@1"])

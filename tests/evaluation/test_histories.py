@@ -90,7 +90,7 @@ def listening(*, several: bool = False) -> tuple[Any, Listening]:
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_agent_is_told_the_history(several: bool) -> None:
+def test_agent_gets_the_history(several: bool) -> None:
     agent, llm = listening(several=several)
     results = evaluate(agent, dataset(), ["recall@3"], workers=20)
     assert results.scores.failed == {}
@@ -102,7 +102,7 @@ def test_agent_is_told_the_history(several: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["context", "condense_plus_context", "condense_question"])
-def test_chat_engine_is_told_the_history(mode: Any) -> None:
+def test_chat_engine_gets_the_history(mode: Any) -> None:
     engine: BaseChatEngine = INDEX.as_chat_engine(mode, llm=MockLLM(), similarity_top_k=3)
     results = evaluate(engine, dataset(), ["recall@3"], workers=8)
     assert engine.chat_history == []
@@ -140,7 +140,7 @@ class Declared(Workflow):
 
 
 @pytest.mark.parametrize("workflow", [Answers(), Declared()])
-def test_workflow_is_told_the_history(workflow: Workflow) -> None:
+def test_workflow_gets_the_history(workflow: Workflow) -> None:
     results = evaluate(workflow, dataset(), ["recall"])
     assert results.scores.failed == {}
     for number in range(N):
@@ -163,7 +163,7 @@ def test_function_has_the_history_among_the_metadata() -> None:
     assert questions.metadata == dataset().metadata
 
 
-def test_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:
+def test_note_says_that_a_retriever_gets_no_history(tmp_path: Path) -> None:
     (note,) = evaluate(INDEX, dataset(), ["recall@3"]).scores.notes
     assert note.startswith("questions have a history, which this retriever takes no account of")
     engine = INDEX.as_chat_engine(ChatMode.CONTEXT, llm=MockLLM(), similarity_top_k=3)

@@ -91,7 +91,7 @@ def test_damaged_row(
     assert again.scores.means == whole.scores.means
 
 
-def test_file_of_another_kind_is_left_alone(dataset: RetrievalDataset, path: Path) -> None:
+def test_file_of_another_kind_is_not_changed(dataset: RetrievalDataset, path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"my": "data"}\n')
     with pytest.raises(FileFormatError, match="line 1"):
@@ -116,7 +116,7 @@ def test_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path
         ask(Scripted(SCRIPT), run=7)  # type: ignore[arg-type]
 
 
-def test_questions_new_or_reworded_are_asked_alone(dataset: RetrievalDataset, path: Path) -> None:
+def test_only_new_and_reworded_questions_are_asked(dataset: RetrievalDataset, path: Path) -> None:
     evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     queries = {**dataset.queries, "q2": "two, please?", "q4": "four?"}
     changed = RetrievalDataset(queries, {**dataset.relevance, "q4": ["d"]})

@@ -149,7 +149,7 @@ class Reingested(BaseRetriever):
         return [NodeWithScore(node=TextNode(text=text), score=1.0) for text in texts]
 
 
-def test_documents_ingested_again_are_told_with_the_cure() -> None:
+def test_warning_on_documents_ingested_again_names_the_cure() -> None:
     # q0, q2, q4 and q5 want one passage each, q1 and q3 two: 8; old-4 isn't retrieved, and gone has
     # no text
     message = "Not a valid score: 6 of 8 relevant passages came under other ids. Match by text "

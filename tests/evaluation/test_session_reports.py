@@ -45,7 +45,7 @@ def test_calls_are_rows(results: EvaluationResults) -> None:
     ]
 
 
-def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
+def test_note_says_that_calls_are_of_the_first_run() -> None:
     relevance = {query_id: Relevance(facets={"planet": ["a"]}) for query_id in ("q1", "q2")}
     once, again = (
         Run({query_id: combine_calls([Call([item])]) for query_id in relevance}) for item in "ax"

@@ -135,7 +135,7 @@ def test_engine_that_retrieves_is_not_asked_to_answer() -> None:
     assert results.scores.notes == ()
 
 
-def test_answers_without_sources_are_said() -> None:
+def test_note_counts_answers_without_sources() -> None:
     class Silent(CustomQueryEngine):
         def custom_query(self, query_str: str) -> str:
             return "yes"
@@ -149,7 +149,7 @@ def test_answers_without_sources_are_said() -> None:
         assert results.report().decision[0].text == f"{note}."
 
 
-def test_blocking_function_that_starts_an_agent_is_told_to_await_it() -> None:
+def test_error_of_a_blocking_function_that_starts_an_agent_says_await() -> None:
     with pytest.raises(InvalidInput, match=r"search: expected .*async def ask\(question\)"):
         evaluate(search, DATASET, ["mrr"])
 
@@ -158,7 +158,7 @@ def search(question: str) -> Any:
     return asyncio.get_running_loop().create_task(asyncio.sleep(0))
 
 
-def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
+def test_error_says_how_a_blocking_function_can_be_captured() -> None:
     class Output(StopEvent):  # as an agent's: iterable, and empty
         response: str = "an answer"
 

@@ -120,7 +120,7 @@ def test_journal_asks_again_for_another_asker(source: Any, tmp_path: Path) -> No
     assert everyones(ask(dataset=dataset(q2="acme"))) == {"q1": {"acme"}, "q2": {"acme"}}
 
 
-def test_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) -> None:
+def test_journal_of_a_source_without_context_takes_other_metadata(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def search(question: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) ->
     assert len(asked) == 2
 
 
-def test_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> None:
+def test_sweeps_journal_without_context_is_asked_again(tmp_path: Path) -> None:
     """Askers become known after the first run, whose journal has all the answers."""
 
     def search(question: str, metadata: dict[str, Any]) -> list[str]:

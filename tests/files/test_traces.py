@@ -50,7 +50,7 @@ class TestSessions:
         assert run["t1"].calls is None
         assert (run.queries, run.notes, run.name) == ({"t1": "Who?"}, (), "traces")
 
-    def test_calls_stand_in_the_order_in_which_they_began(self, path: Path) -> None:
+    def test_calls_are_in_the_order_of_their_starts(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("second", "y", ["b", "c"], "root", begin=2)),
@@ -196,7 +196,7 @@ class TestRerankings:
         assert (list(run["t1"].ids), run.notes) == (["a", "b"], (f"{UNUSED}: 2",))
 
     @pytest.mark.parametrize("silent", ["outer", "inner"])
-    def test_reranking_inside_another_may_tell_alone(self, path: Path, silent: str) -> None:
+    def test_one_of_two_nested_rerankings_is_enough(self, path: Path, silent: str) -> None:
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
         parents = {"outer": "root", "inner": "outer"}
         steps = [

@@ -210,7 +210,7 @@ class TestSources:
         pytest.importorskip("llama_index.vector_stores.qdrant", reason=reason)
         return pytest.importorskip("qdrant_client", reason=reason)
 
-    def test_store_that_lists_some_unless_told(self, qdrant: Any) -> None:
+    def test_store_that_lists_few_nodes_by_default(self, qdrant: Any) -> None:
         # Qdrant's store lists 9,999 nodes unless it is given a limit
         from llama_index.vector_stores.qdrant import QdrantVectorStore
 

@@ -41,7 +41,7 @@ def test_query_ids_are_stable_and_dont_depend_on_other_nodes() -> None:
     assert len(first) == 6
 
 
-def test_question_about_several_nodes_stands_there_once() -> None:
+def test_question_about_several_nodes_is_there_once() -> None:
     llm = ScriptedLLM(lambda _: "What is it?\nwhat is it ?")
     dataset = generate_question_context_pairs(nodes(2), llm)
     assert list(dataset.queries.values()) == ["What is it?"]

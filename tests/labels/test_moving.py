@@ -110,7 +110,7 @@ class TestFates:
             moved = move_labels(dataset, {"i": IO, "n": new})
             assert moved.dataset.relevance == {"q": ["n"]}
 
-    def test_lost_and_said_so(self) -> None:
+    def test_lost_label_is_counted_in_a_note(self) -> None:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
         assert [(move.id, move.kind) for move in moved.findings] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
@@ -216,7 +216,7 @@ class TestPlaces:
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
         assert {move.by for move in moved.findings} == {by}
 
-    def test_metadata_say_where_labels_were(self) -> None:
+    def test_metadata_have_the_places_of_labels(self) -> None:
         document = Document(id_="d", text=self.DOCUMENT)
         old = SentenceSplitter(chunk_size=40, chunk_overlap=0).get_nodes_from_documents([document])
         new = SentenceSplitter(chunk_size=25, chunk_overlap=0).get_nodes_from_documents([document])
@@ -309,7 +309,7 @@ def with_new_sentences(
     return new_spans, new_texts
 
 
-def test_lost_label_says_what_it_said() -> None:
+def test_lost_label_shows_its_old_text() -> None:
     dataset = RetrievalDataset({"q": "Who?"}, {"q": ["saw"]}, {"saw": "Members may use the saw."})
     moved = move_labels(dataset, {"x": "Something else."})
     assert [move.old_text for move in moved.of("lost")] == ["Members may use the saw."]

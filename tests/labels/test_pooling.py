@@ -42,7 +42,7 @@ def test_labels_are_those_of_the_dataset_unless_others_are_given() -> None:
     assert len(pool(runs, {}, dataset=dataset)) == 3
 
 
-def test_file_tells_nothing_of_systems_and_comes_back_as_judgements(tmp_path: Path) -> None:
+def test_file_hides_systems_and_is_read_back_as_judgements(tmp_path: Path) -> None:
     dataset = RetrievalDataset(
         {"q": "Which moon?"}, corpus={"a": "Io, 木衛一", "b": "Triton"}, titles={"a": "Moons"}
     )

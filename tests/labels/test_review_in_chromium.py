@@ -144,7 +144,7 @@ def open_page(browser: Any, page: Path) -> Iterator[Opener]:
 
 
 class TestJudging:
-    def test_set_is_judged_by_keyboard_alone(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_set_is_judged_with_the_keyboard(self, open_page: Opener, tmp_path: Path) -> None:
         desk = open_page()
         desk.page.wait_for_selector("#reviewer:focus")
         desk.page.keyboard.type("anna")

@@ -57,7 +57,7 @@ def test_items_without_facets_are_each_their_own() -> None:
     assert score("alpha_ndcg", ["x", "a"], graded) == score("ndcg", ["x", "a"], binary)
 
 
-def test_weights_and_names_tell_facets_apart() -> None:
+def test_facets_of_other_weights_or_names_differ() -> None:
     assert Relevance(facets={"hop 1": ["a", "b"], "hop 2": ["c"]}) != HOPS
     assert Relevance(groups=[["a", "b"], ["c"]]) != HOPS
 
@@ -97,7 +97,7 @@ def test_facet_that_nothing_supplies_counts_as_missed(name: str, score: float) -
     assert scores.by_query(name)["q"] == pytest.approx(score)
 
 
-def test_facet_that_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
+def test_facet_that_nothing_supplies_stays_and_is_shown(tmp_path: Path) -> None:
     again = [Relevance(NEEDED.to_plain()), pickle.loads(pickle.dumps(NEEDED)), Relevance(NEEDED)]
     assert again == [NEEDED] * 3
     assert eval(repr(NEEDED)) == NEEDED

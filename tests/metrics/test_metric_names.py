@@ -99,7 +99,7 @@ def test_aliases_stand_for_metrics_of_the_table(alias: str) -> None:
         ("qqq", "unknown metric 'qqq'. `rag-metrics metrics` lists every metric"),
     ],
 )
-def test_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
+def test_error_of_an_unknown_name_lists_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UnknownMetric) as caught:
         metric(name)
     assert words in str(caught.value)
@@ -115,7 +115,7 @@ def test_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
         ("granular_mrr(use_granular_mrr=false)", r"use_granular_mrr"),
     ],
 )
-def test_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None:
+def test_error_of_an_unknown_parameter_lists_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UnknownMetric, match=words):
         metric(name)
 
@@ -181,7 +181,7 @@ class TestNamesOnClasses:
                 setattr(ndcg, field, value)
         assert ndcg.metric_name == "ndcg@10"
 
-    def test_alias_is_the_name_of_what_it_stands_for_alone(self) -> None:
+    def test_alias_names_no_other_variant(self) -> None:
         granular = metric("success(use_granular_hit_rate=true)@5")
         assert granular.metric_name == "granular_hit_rate@5"
         assert metric("map@10").model_copy(update={"k": 5}).metric_name == "map@5"
@@ -227,7 +227,7 @@ class TestTable:
     ],
     ids=lambda name: f"{name[:8]}…",
 )
-def test_text_of_any_kind_is_told_to_be_no_metric_at_once(name: str) -> None:
+def test_text_of_any_kind_is_refused_as_a_metric_at_once(name: str) -> None:
     begin = time.thread_time()
     with pytest.raises((UnknownMetric, InvalidInput)) as caught:
         metric(name)

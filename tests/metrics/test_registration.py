@@ -107,7 +107,7 @@ class TestRegister:
         assert isinstance(REGISTRY["mrr"](), MRR)
         assert REGISTRY["hit_rate"] is core.HitRate
 
-    def test_name_that_is_left_alone_is_said(self) -> None:
+    def test_warning_names_what_stays_registered(self) -> None:
         with pytest.warns(UserWarning, match="has mrr already, which stays"):
             register("mrr", "ndcg@7")
         assert REGISTRY["mrr"] is core.MRR
@@ -115,7 +115,7 @@ class TestRegister:
 
 
 class TestMixedLists:
-    def test_names_of_the_core_are_told_once_where_the_list_is_written(self) -> None:
+    def test_warning_on_names_of_the_core_comes_once_from_the_list(self) -> None:
         names = ["mrr", "ndcg@10", "f1@5", "recall"]
         with pytest.warns(UserWarning, match="LlamaIndex's for mrr, recall, this") as warned:
             evaluate(names, ["a"], ["a"])
@@ -130,7 +130,7 @@ class TestMixedLists:
             evaluate([*names, "mrr@10", "hit_rate"], ["a"], ["a"])
         assert not warned
 
-    def test_texts_alone_are_told_of_the_matcher(self) -> None:
+    def test_error_without_ids_names_the_matcher_of_texts(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(
             ["ndcg@10"], retriever=Scripted({"?": ["a"]})
         )
@@ -175,7 +175,7 @@ class TestOwnMetric:
         assert list(METRICS)[-2:] == ["first_three", "generous_three"]
         assert METRICS["first_three"].definition.startswith("The share of the first three ranks")
 
-    def test_metric_that_was_never_registered_says_what_is_better_and_where_it_stops(self) -> None:
+    def test_direction_and_cutoff_of_an_unregistered_metric_count(self) -> None:
         class Misses(BinaryMetric):
             """How many relevant passages were missed."""
 
@@ -231,7 +231,7 @@ class TestOwnMetric:
 
         assert Count().compute("", ["a", "b"], ["a", "b"]).score == 1
 
-    def test_check_of_several_parameters_is_told_in_its_own_words(self) -> None:
+    def test_check_of_several_parameters_keeps_its_words(self) -> None:
         class Window(BinaryMetric):
             """Hits from one rank to another."""
 

@@ -116,7 +116,7 @@ def test_facets_with_places() -> None:
     assert hops.facet_names == ("hop 1",)
 
 
-def test_spans_that_are_missing_are_said() -> None:
+def test_error_names_the_spans_that_are_missing() -> None:
     with pytest.raises(InvalidInput, match="the spans of what was retrieved"):
         score_rankings([PLACED], [["a"]], "span_recall")
     with pytest.raises(InvalidInput, match=r"Relevance\(spans="):

@@ -116,7 +116,7 @@ def test_counts_that_can_not_be(tokens: list[list[float]], message: str) -> None
         score_table(table, "recall@5tokens")
 
 
-def test_tokens_that_nobody_knows() -> None:
+def test_tokens_that_are_unknown() -> None:
     with pytest.raises(InvalidInput, match=r"ranking of question '0'.*texts"):
         score_rankings([["a"]], [["a"]], "recall@5tokens")
     table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})

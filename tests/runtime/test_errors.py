@@ -54,7 +54,7 @@ ONE_OF_EACH = [
 ]
 
 
-def test_errors_of_the_package_stand_in_the_list() -> None:
+def test_all_errors_of_the_package_are_listed() -> None:
     classes = {
         member
         for _, member in inspect.getmembers(package_errors, inspect.isclass)

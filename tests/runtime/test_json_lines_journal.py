@@ -81,7 +81,7 @@ def test_torn_header_is_written_anew(path: Path, length: int) -> None:
         b'{"other": "format"}\nnot json\n{"torn',
     ],
 )
-def test_file_that_is_no_journal_is_named_and_left_alone(path: Path, content: bytes) -> None:
+def test_file_that_is_no_journal_is_named_and_not_changed(path: Path, content: bytes) -> None:
     with pytest.raises(FileFormatError) as caught:
         opened(existing(path, content))
     assert f"{path}, line 1:" in str(caught.value)
@@ -98,7 +98,9 @@ def test_file_that_is_no_journal_is_named_and_left_alone(path: Path, content: by
         (TWO + b"[" * 100_000 + b"\n", 3),
     ],
 )
-def test_damaged_row_is_named_in_a_file_left_alone(path: Path, damaged: bytes, number: int) -> None:
+def test_damaged_row_is_named_and_its_file_not_changed(
+    path: Path, damaged: bytes, number: int
+) -> None:
     existing(path, HEADER + damaged)
     with pytest.raises(FileFormatError, match=rf"rows\.jsonl, line {number}: .* Delete the line"):
         opened(path)

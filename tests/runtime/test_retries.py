@@ -66,7 +66,7 @@ class TestSecondsAsked:
             time.tzset()
 
     @pytest.mark.parametrize("header", ["-1", "nan", "soon", "", "Wed, 99 Oct 2015 07:28:00 GMT"])
-    def test_error_that_says_nothing(self, header: str) -> None:
+    def test_error_without_a_message(self, header: str) -> None:
         assert seconds_asked(refused(**{"Retry-After": header})) is None
 
     def test_errors_without_an_answer(self) -> None:
@@ -122,7 +122,7 @@ class TestAttempts:
         assert self.made(refused(**{"Retry-After": header})) == 2
         assert pauses == [2]
 
-    def test_pause_doubles_where_nothing_is_said(self, pauses: list[float]) -> None:
+    def test_pause_doubles_without_retry_after(self, pauses: list[float]) -> None:
         assert self.made(refused(), refused()) == 3
         # and up to a tenth of the first more, by chance
         assert pauses == [pytest.approx(0.2625, abs=0.0125), pytest.approx(0.5125, abs=0.0125)]

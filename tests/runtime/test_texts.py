@@ -27,7 +27,7 @@ def test_json_objects(text: str, objects: list[Any]) -> None:
     assert json_and_text(text)[0] == objects
 
 
-def test_reasoning() -> None:
+def test_reasoning_of_an_llm_is_removed() -> None:
     assert without_reasoning("<THINK>a</think>b<thinking>c</thinking>d") == "bd"
     assert without_reasoning("a</think>b") == "b"
     assert without_reasoning("<think>never closed {") == ""

@@ -228,7 +228,7 @@ def test_journal_follows_no_link_in_the_place_of_its_lock(tmp_path: Path) -> Non
 
 @posix
 @private
-def test_journals_and_caches_in_a_file_that_was_empty_are_their_owners_alone(
+def test_journals_and_caches_in_an_empty_file_become_private(
     open_file: Callable[[Path], None], tmp_path: Path
 ) -> None:
     path = tmp_path / "file"

@@ -94,7 +94,7 @@ def test_losses_and_what_could_find_them() -> None:
     )
 
 
-def test_questions_too_few_are_said_to_be() -> None:
+def test_first_line_says_that_questions_are_too_few() -> None:
     # hits 3 of 6: Wilson's interval is 0.188 to 0.812, so 6 · (0.624 / 0.25)² = 37.5
     retrieved = {f"q{n}": ["a" if n < 3 else "b"] for n in range(6)}
     scores = score_rankings({query_id: ["a"] for query_id in retrieved}, retrieved, "mrr")

@@ -186,7 +186,7 @@ def test_question_misspelled_among_thousands_is_found_where_many_are() -> None:
     assert note.startswith("Ids that are equal but for case: 1,800 of 2,000 labels")
 
 
-def test_doors_all_say_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
+def test_all_doors_say_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
     # one of three is a file name from macOS; without that recall is 1
     names = [f"\xdcbersicht {n}.pdf" if n % 3 == 0 else f"report {n}.pdf" for n in range(12)]
     dataset = RetrievalDataset(
@@ -231,7 +231,7 @@ class TestIdsThatWereUsedAgain:
         return [NodeWithScore(node=TextNode(id_=item, text=NEW[item]), score=1)]
 
     @pytest.mark.parametrize(("shift", "score"), [(1, 0.0), (0, 1.0)])
-    def test_ids_of_other_texts_are_said(self, shift: int, score: float) -> None:
+    def test_first_line_names_ids_of_other_texts(self, shift: int, score: float) -> None:
         def retrieve(query: str) -> list[NodeWithScore]:
             return self.retrieved(str((int(query) + shift) % 3))
 
@@ -239,7 +239,7 @@ class TestIdsThatWereUsedAgain:
         assert results.scores.means["hit_rate@1"] == score
         assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset. ")
 
-    def test_ids_of_other_texts_than_before_are_said_without_a_corpus(self, tmp_path: Path) -> None:
+    def test_first_line_names_ids_of_other_texts_without_a_corpus(self, tmp_path: Path) -> None:
         def evaluated(texts: Mapping[str, str], item: str = "") -> Any:
             def retrieve(n: str) -> list[NodeWithScore]:
                 return [NodeWithScore(node=TextNode(id_=item or n, text=texts[n]), score=1)]
@@ -271,7 +271,7 @@ class TestIdsThatWereUsedAgain:
             assert notes_of(Asked("q", ["a"], ["a"], [text]), stock=stock) == []
 
 
-def test_labels_that_came_under_new_ids_are_said_of_one_system_and_of_two() -> None:
+def test_first_line_counts_labels_under_new_ids() -> None:
     dataset = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
 
     def retriever(moved: str) -> Callable[[str], list[NodeWithScore]]:
@@ -538,7 +538,7 @@ def test_ids_that_meet_or_a_side_without_any_say_nothing(expected: Any, retrieve
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
 
 
-def test_ids_counted_from_another_number_on_are_said() -> None:
+def test_first_line_names_ids_counted_from_another_number() -> None:
     # each question gets its neighbour's passage: all ids are known, and none is right
     dataset = RetrievalDataset({n: n for n in "0123"}, {n: [n] for n in "0123"})
     scores = evaluate(lambda query: [str((int(query) + 1) % 4)], dataset, ["mrr"]).scores

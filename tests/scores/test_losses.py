@@ -41,7 +41,7 @@ def results() -> EvaluationResults:
     return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25")
 
 
-def test_a_budget_is_told_by_the_tokens_of_texts_that_the_scores_were_counted_by() -> None:
+def test_story_counts_a_budget_by_the_tokens_of_the_scores() -> None:
     # 40 words and 8: the second doesn't fit into 45 tokens
     run = Run({"q": Ranking(["x", "a"], texts=["word " * 40, "word " * 8])})
     for of_times in (run, Run(repeats=[run, run])):
@@ -63,7 +63,7 @@ def test_kinds_of_loss_are_counted(results: EvaluationResults) -> None:
     )
 
 
-def test_rankings_that_nobody_knows_count_nothing() -> None:
+def test_unknown_rankings_count_nothing() -> None:
     assert losses_sentence(losses([System.of(Scores(["q"], {"mrr": [0.5]}))], "mrr")) == ""
 
 
@@ -129,7 +129,7 @@ def test_metric_is_the_first_unless_named() -> None:
     assert str(scores.worst()).startswith(" Lowest mrr")
 
 
-def test_stored_scores_tell_the_same(of_moons: EvaluationResults) -> None:
+def test_stored_scores_show_the_same(of_moons: EvaluationResults) -> None:
     stored = Scores.from_json(of_moons.scores.to_json())
     expected = " ".join(repr(of_moons.worst("recall@5")).split())
     for scores in (stored, of_moons.scores, pickle.loads(pickle.dumps(of_moons.scores))):

@@ -76,7 +76,7 @@ def test_value_that_is_no_number_is_no_score(scores: Any) -> None:
         Run({"q1": Ranking(["a", "b"], scores=scores)}).at_least(0.1)
 
 
-def test_distances_are_said() -> None:
+def test_note_says_that_scores_are_distances() -> None:
     said = "most scores rise with the rank, as distances do: min_score leaves out the best"
     rising, falling = (Ranking(["a", "b"], scores=scores) for scores in ([0.1, 0.9], [0.3, 0.2]))
     run = Run({"q1": rising, "q2": rising, "q3": falling, "q4": Ranking([])})
@@ -84,7 +84,7 @@ def test_distances_are_said() -> None:
     assert said not in Run({"q1": falling, "q2": rising}).at_least(0.2).notes
 
 
-def test_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path: Path) -> None:
+def test_note_on_a_threshold_above_most_scores_has_the_highest(tmp_path: Path) -> None:
     labels = {f"q{n}": ["a"] for n in range(10)}
     run = Run({query_id: Ranking(["a", "b"], scores=[0.83, 0.4]) for query_id in labels})
     run = Run({**run, "q0": Ranking(["a"], scores=[0.9])})
@@ -111,7 +111,7 @@ def test_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path: P
     assert run.at_least(0.5).notes == ()
 
 
-def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Path) -> None:
+def test_stored_rankings_show_their_threshold_as_an_evaluation_does(tmp_path: Path) -> None:
     labels, path = {"q1": ["b"], "q2": ["a"]}, tmp_path / "run.jsonl"
     found = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.9}}
 

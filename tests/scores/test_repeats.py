@@ -104,7 +104,7 @@ def test_question_may_have_fewer_runs_than_others() -> None:
     assert scores.counts.empty == 1
 
 
-def test_failures_of_some_runs_count_in_the_mean_and_are_told() -> None:
+def test_failures_of_some_runs_count_in_the_mean_and_are_listed() -> None:
     failed = Ranking(error="ConnectionError: refused")
     run = Run(repeats=[Run({"q1": failed, "q2": failed}), Run({"q1": ["a"], "q2": failed})])
     scores = score_rankings({"q1": ["a"], "q2": ["a"]}, run, ["mrr"])
@@ -139,7 +139,7 @@ class TestReport:
         ) in flat
         assert "Asked 5 times: the ranking is the first one, the score the mean." in flat
 
-    def test_runs_that_are_missing_are_told(self) -> None:
+    def test_note_counts_questions_with_fewer_runs(self) -> None:
         fewer = [*runs()[:-1], Run({"q29": ["a"]})]
         scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate"])
         assert (

@@ -379,7 +379,7 @@ LONG = "Enceladus has geysers at its south pole. " * 20
 
 
 @pytest.mark.parametrize("matcher", [None, "text"])
-def test_stored_scores_tell_what_live_ones_tell(matcher: str | None) -> None:
+def test_stored_scores_show_what_live_ones_show(matcher: str | None) -> None:
     dataset = RetrievalDataset(
         {"q1": "x?", "q2": "y?", "q3": "z?"},
         {"q1": {"a": 2, "b": 1}, "q2": ["c"], "q3": ["a"]},

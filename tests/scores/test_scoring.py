@@ -139,7 +139,7 @@ class TestWhatTheMeansLeaveOut:
         scores = score_rankings([None, ["a"]], [["a"], ["a"]], "mrr", no_relevant="error")
         assert scores.counts.unjudged == 1
 
-    def test_failed_query_counts_as_zero_unless_told(self) -> None:
+    def test_failed_query_counts_as_zero_unless_excluded(self) -> None:
         run = Run({"q1": ["a"], "q2": Ranking(error="timeout")})
         expected = {"q1": ["a"], "q2": ["b"]}
         assert score_rankings(expected, run, "mrr").means["mrr"] == 0.5
@@ -148,7 +148,7 @@ class TestWhatTheMeansLeaveOut:
         assert without.excluded == {"q2": "failed"}
         assert without.counts.failed == 1
 
-    def test_query_with_grades_below_min_grade_scores_zero_and_is_told_of(self) -> None:
+    def test_query_with_grades_below_min_grade_scores_zero_with_a_note(self) -> None:
         names = ["precision(min_grade=2)@1", "precision@1"]
         scores = score_rankings([{"a": 1}, {"b": 2}], [["a"], ["b"]], names)
         assert scores["precision(min_grade=2)@1"].tolist() == [0, 1]
@@ -158,7 +158,7 @@ class TestWhatTheMeansLeaveOut:
             "min_grade don't count as relevant",
         )
 
-    def test_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
+    def test_query_with_nothing_relevant_has_no_note_on_min_grade(self) -> None:
         scores = score_rankings([{"a": 0}, {"a": 1}], [["a"], ["a"]], "mrr", no_relevant="zero")
         assert scores["mrr"].tolist() == [0, 1]
         assert scores.notes == ()
@@ -293,7 +293,7 @@ class TestIds:
         with pytest.raises(InvalidInput, match=words.replace(":", f"{question}:", 1)):
             call(expected, retrieved)
 
-    def test_lists_of_one_query_are_told_from_lists_of_lists(self) -> None:
+    def test_lists_of_one_query_differ_from_lists_of_lists(self) -> None:
         with pytest.raises(InvalidInput, match=r"expected has, 1, got 2\. Even for one question"):
             score_rankings(["a"], ["a", "b"], "recall")
         with pytest.raises(InvalidInput, match=r"retrieved: expected as many .* has, 1, got 2"):

@@ -81,7 +81,7 @@ def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
     assert '"span_recall": 0.25' in result.output
 
 
-def test_places_as_plain_tuples_are_scored_stored_and_told() -> None:
+def test_places_as_plain_tuples_are_scored_stored_and_shown() -> None:
     ranking = Ranking(["a", "b"], spans=[("moons.txt", 150, 350), None])  # type: ignore[list-item]
     scores = score_rankings({"q1": WANTED}, Run({"q1": ranking}), "span_recall")
     assert '"start":150' in scores.to_json().replace(" ", "")
@@ -90,7 +90,7 @@ def test_places_as_plain_tuples_are_scored_stored_and_told() -> None:
     assert match_run(Run({"q1": ranking}), dataset, "span").run["q1"].ids == ["p", "b"]
 
 
-def test_places_in_csv(tmp_path: Path) -> None:
+def test_places_are_read_from_csv(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     place = '[{""source"": ""m"", ""start"": 0, ""end"": 9}, null]'
     label = '[{""source"": ""m"", ""start"": 0, ""end"": 18}]'

@@ -219,7 +219,7 @@ def list_of_letters(text: str) -> list[str]:
 MOONS = [node("a1", document="a"), node("a2", document="a"), node("b1", document="b")]
 
 
-def test_chunks_under_the_id_of_their_document_are_said_where_their_tokens_count() -> None:
+def test_note_counts_chunks_under_one_id_where_tokens_count() -> None:
     """Of three words each; the second of a is a copy, which costs nothing."""
     dataset = RetrievalDataset({"q": "?"}, {"q": ["b"]})
     options: dict[str, Any] = {"match_on": "ref_doc_id", "tokenizer": str.split}

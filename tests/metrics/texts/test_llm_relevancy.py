@@ -184,7 +184,7 @@ class TestGradesAsRelevance:
             relevance = LLMRelevancy(llm=llm).grade(self.QUERIES, self.RUN)
         assert relevance.keys() == {"q1", "q3"}
 
-    def test_warning_tells_no_secret(self) -> None:
+    def test_warning_shows_no_secret(self) -> None:
         def refuse(query: str, passage: str, again: bool) -> str:
             raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
 

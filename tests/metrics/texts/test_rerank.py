@@ -86,7 +86,7 @@ def test_list_is_asked_once_and_another_order_is_another_list() -> None:
     assert len(used.calls) == 3
 
 
-def test_names_tell_rerankers_apart() -> None:
+def test_rerankers_of_other_models_have_other_names() -> None:
     scorers = [RerankRelevancy(reranker=reranker(), label=label) for label in ("a", "b")]
     retriever = Scripted({"?": ["x"]})
     means = evaluate(retriever, RetrievalDataset({"q": "?"}), scorers).scores.means
