@@ -63,11 +63,7 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
 
 
 class Qrels(dict[str, Relevance]):
-    """Query id to Relevance.
-
-    Attributes:
-        metadata: query id to its `conversation`, where the labels say it.
-    """
+    """Query id to Relevance; `metadata` has the `conversation` of questions whose labels say it."""
 
     metadata: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 

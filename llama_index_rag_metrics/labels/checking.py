@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
@@ -233,7 +232,8 @@ def check_labels(
             findings.append(finding)
     findings += _repeats(dataset, relevance)
     findings.sort(key=lambda finding: list(KINDS).index(finding.kind))
-    notes = _notes(list(filter(attrgetter("has_id"), distinct)), passages, match_on)
+    with_ids = [label for label in distinct if label.has_id]
+    notes = list(_notes(with_ids, passages, match_on))
     n_labels, n_passages = len(distinct), len(passages.texts)
     return LabelFindings(findings, n_labels, n_passages, notes, dataset.queries, dataset.name)
 
@@ -275,16 +275,14 @@ def _repeats(dataset: RetrievalDataset, relevance: Mapping[str, Relevance]) -> I
         yield Finding(kind, "", (query_id, twin), KINDS[kind].sentence.format(**words))
 
 
-def _notes(labels: Sequence[Label], passages: Passages, match_on: MatchOn) -> list[str]:
-    notes = []
+def _notes(labels: Sequence[Label], passages: Passages, match_on: MatchOn) -> Iterator[str]:
     check = LabelCheck((label.id for label in labels), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if (note := check.note() or "").startswith(NOT_VALID):
-        notes.append(note.removeprefix(f"{NOT_VALID}: "))
+        yield note.removeprefix(f"{NOT_VALID}: ")
     unknown = sum(1 for label in labels if not label.text)
     if unknown:
-        notes.append(NO_TEXT.format(unknown=unknown, named=len(labels)))
-    return notes
+        yield NO_TEXT.format(unknown=unknown, named=len(labels))
 
 
 def _remarks(finding: Finding) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
@@ -16,6 +16,11 @@ from llama_index_rag_metrics.runtime.errors import check_amount
 
 from .checking import NO_TEXT, Finding, Kind, LabelFindings, follow
 from .finding import Finder, judged, labels_of
+
+_ALTERNATIVES = (
+    "{n:,} of {labels} now in several passages, of which any will do: group_recall@k takes it so, "
+    "recall@k and ndcg@k count each"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +88,7 @@ def move_labels(
         relabelled = _relabelled(old, new_ids)
         if relabelled or not old:  # that all is lost doesn't say that nothing answers it
             relevance[query_id] = relabelled
-    notes = _notes(findings)
+    notes = list(_notes(findings))
     moved = RetrievalDataset(
         dataset.queries,
         relevance,
@@ -126,17 +131,18 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
     return Relevance(grades, groups=groups or None)
 
 
-def _notes(findings: list[Finding]) -> list[str]:
+def _notes(findings: list[Finding]) -> Iterator[str]:
     labels = counted(len(findings), "labelled passage", "labelled passages")
     lost_ids = [finding.query_ids for finding in findings if finding.kind == "lost"]
     n_changed = sum(finding.kind == "changed" for finding in findings)
     unknown = sum(finding.kind == "kept" and not finding.old_text for finding in findings)
-    notes = []
+    n_several = sum(len(finding.new_ids) > 1 for finding in findings)
     if unknown:
-        notes.append(NO_TEXT.format(unknown=unknown, named=len(findings)))
+        yield NO_TEXT.format(unknown=unknown, named=len(findings))
     if lost_ids:
         of_questions = questions(len(set().union(*lost_ids)))
-        notes.append(f"{len(lost_ids):,} of {labels} lost, of {of_questions}")
+        yield f"{len(lost_ids):,} of {labels} lost, of {of_questions}"
     if n_changed:
-        notes.append(f"{n_changed:,} of {labels} moved to a text that was edited since")
-    return notes
+        yield f"{n_changed:,} of {labels} moved to a text that was edited since"
+    if n_several:
+        yield _ALTERNATIVES.format(n=n_several, labels=labels)

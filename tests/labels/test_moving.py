@@ -58,6 +58,7 @@ class TestFates:
         assert moved.findings[0].kind == "split"
         (group,) = moved.dataset.relevance["q"].alternatives or ()
         assert set(group) == {"a", "b", "c"}
+        assert "1 of 1 labelled passage now in several" in moved.dataset.notes[0]
 
     def test_pieces_are_gathered_up_to_a_high_threshold(self) -> None:
         # 97 of 100 characters alone, and all of them together
