@@ -25,7 +25,7 @@ _TEXTS_ALONE = (
     "--dataset has expected_texts alone: in Python match_run(run, dataset, 'text') recognises "
     "passages by them, and score_rankings(matched.relevance, matched.run) scores that."
 )
-_OTHER_IDS = "They compare exactly; q-… is made of a text. Traces need --question-id or --dataset."
+_OTHER_IDS = "They compare exactly; q-… lacks a query_id. Traces need --question-id or --dataset."
 
 
 @command(

@@ -67,10 +67,9 @@ KINDS: Mapping[Kind, KindEntry] = {
         "duplicate questions", "keep one", "the same question as {twin!r}, with the same labels"
     ),
 }
-_UNKNOWN = "{id!r} is gone, and its text isn't known"
 NO_TEXT = (
     "The dataset has no text of {unknown:,} of {named:,} labelled passages: whether these changed "
-    "can't be told. Keep the corpus in the dataset."
+    "can't be told. Put those of the index that was labelled into RetrievalDataset(…, corpus=…)."
 )
 _FIELDS = ("kind", "id", "query_ids", "new_ids", "score", "by", "text")
 _OUTCOMES: Mapping[model.Tone, str] = {"alarm": "errors", "open": "warnings"}
@@ -249,7 +248,7 @@ def follow(
         outcome = finder.find(label)
         template = KINDS[outcome.fate].sentence
         if outcome.fate == "lost" and not label.text:
-            template = _UNKNOWN
+            template = "{id!r} is gone, and its text isn't known"
         words = {"where": join_first(list(map(repr, outcome.ids))), "id": label.id}
         sentence = template.format(percent=whole_percent(outcome.score), **words)
         new_text = "".join(finder.passages.texts[key] for key in outcome.ids[:1])

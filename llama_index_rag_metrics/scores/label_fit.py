@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, seen_apart
 from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, likeness, same_text
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.report.numbers import score
@@ -38,8 +38,9 @@ _REUSED = (
     "(matcher='text', --matcher text), or move the labels (rag-metrics labels move). {passage} is "
     "“{text}” where it was retrieved, and “{stored}” in {place}"
 )
+_UNDER_OTHERS = "came under other ids"
 _MOVED = (
-    "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
+    "{moved:,} of {labels:,} labels {under_others} and count as misses, such as {label} of "
     "question {question}, which came as {came_as}: match by text, or move the labels"
 )
 _SPELLED = (
@@ -47,7 +48,7 @@ _SPELLED = (
     "id {other}. Ids compare exactly: write them alike on both sides"
 )
 _OTHERS = "Other questions in {name} than in {baseline}: {differences}."
-_SAME = "Evaluate all on the same dataset."
+_SAME = "Evaluate all on the same dataset, with matcher='text' where ids have changed."
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,8 @@ def fit_notes(
         if not _spelling_note([asked_at(int(missed[n])) for n in sample], stock):
             return []
     rows = list(map(asked_at, range(n_questions)))
-    notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]
-    notes.append(_reused_note(_passages(rows), stock.texts) or _moved_note(rows, stock))
-    return list(filter(None, notes))
+    of_texts = _reused_note(_passages(rows), stock.texts) or _moved_note(rows, stock)
+    return list(filter(None, [_missing_note(rows, stock), _spelling_note(rows, stock), of_texts]))
 
 
 def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -139,16 +139,20 @@ def _reused_note(pairs: Iterable[Any], texts: Mapping[Any, str], place: str = "t
 
 
 def with_reuse(now: Scores, before: Scores, place: str) -> Scores:
-    """Return the scores with a note where ids came with another text than in those of before."""
-    retrieved: list[list[tuple[str, str]]] = []
-    for retrieval in (now.retrieval, before.retrieval):
-        if retrieval is None or retrieval.matched or OTHER_TEXTS in "".join(now.label_notes):
+    """Return the scores with a note where ids and texts go together otherwise than in before."""
+    notes, retrieved = "".join(now.notes), list[list[tuple[str, str]]]()
+    for retrieval in (before.retrieval, now.retrieval):
+        if retrieval is None or retrieval.matched or OTHER_TEXTS in notes or _UNDER_OTHERS in notes:
             return now
-        retrieved.append(list(_passages(retrieval.run.values())))
+        run, labels = retrieval.run, retrieval.relevance
+        retrieved.append(list(_passages(run.values())))
         if _reused_note(retrieved[-1], dict(retrieved[-1])):  # ids of documents, not of passages
             return now
-    note = _reused_note(retrieved[0], dict(retrieved[1]), place)
-    return now.replace(label_notes=[*now.label_notes, *filter(None, [note])])
+    rows = [Asked(key, labels.get(key), answer.ids, answer.texts) for key, answer in run.items()]
+    texts = dict(retrieved[0])
+    note = _reused_note(retrieved[1], texts, place) or _moved_note(rows, Stock(texts=texts))
+    added = list(filter(None, [note]))
+    return now.replace(notes=[*now.notes, *added], label_notes=[*now.label_notes, *added])
 
 
 def _passages(rankings: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -157,9 +161,8 @@ def _passages(rankings: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
-    n_labels, moved = 0, []
+    moved = []
     for question in rows:
-        n_labels += len(question.labels)
         for label in question.missed:
             label_text = stock.texts.get(label)
             for item, text in zip(question.ids, question.texts or (), strict=False):
@@ -170,9 +173,12 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
                     break
     if not moved:
         return ""
+    n_labels = sum(len(question.labels) for question in rows)
     label, query_id, item = map(shorten, moved[0])
-    fields = {"label": label, "question": query_id, "came_as": item}
-    return _MOVED.format(moved=len(moved), labels=n_labels, **fields)
+    fields = {"label": label, "question": query_id, "came_as": item, "labels": n_labels}
+    note = _MOVED.format(moved=len(moved), under_others=_UNDER_OTHERS, **fields)
+    n_found = n_labels - sum(len(question.missed) for question in rows)
+    return f"{NOT_VALID}: {note}" if len(moved) > n_found else note
 
 
 def check_questions(systems: Mapping[str, Scores], argument: str, remedy: str = _SAME) -> None:

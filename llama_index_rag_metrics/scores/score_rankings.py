@@ -246,7 +246,7 @@ def align(
         return query_ids, list(map(expected.get, query_ids)), rankings
     if isinstance(expected, (Mapping, str)) or isinstance(retrieved, (Mapping, str)):
         expectation = f"the same shape as expected, which is a {type(expected).__name__}"
-        remedy = "Give two mappings, as read_qrels() and read_run() make, or two lists alike."
+        remedy = "Give mappings, as read_qrels(path) and read_run(path) make, or two lists alike."
         raise InvalidInput("retrieved", type(retrieved).__name__, expectation, remedy)
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):

@@ -60,8 +60,6 @@ class Scores(Reportable):
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
         >>> scores.means["mrr"]
         0.75
-        >>> scores["mrr"]
-        array([1. , 0.5])
     """
 
     query_ids: Sequence[str]
@@ -254,8 +252,7 @@ class Scores(Reportable):
     def slices(self, key: str) -> dict[str | None, Scores]:
         """The scores split by a value of the queries' metadata, such as the language.
 
-        By values as texts: 1, 1.0 and "1" are one, True is another. Queries without that key are
-        under None.
+        By values as texts: 1, 1.0 and "1" are one, True is another; without that key, under None.
 
         Raises:
             InvalidInput: no query has that key.
@@ -374,6 +371,5 @@ def read_json(path: Path) -> dict[str, Scores]:
 
 def name_among(name: str, names: Collection[str]) -> str:
     if name not in names:
-        expected = f"a metric that was scored: {join_first(list(names), 10)}"
-        raise InvalidInput("metric", name, expected)
+        raise InvalidInput("metric", name, f"a metric that was scored: {join_first([*names], 10)}")
     return name

@@ -230,7 +230,8 @@ class TestMissing:
         with pytest.raises(InvalidInput) as caught:
             compare(systems, "a")
         assert str(caught.value) == (
-            f"Other questions in b than in a: {lacking} Evaluate all on the same dataset."
+            f"Other questions in b than in a: {lacking} Evaluate all on the same dataset, with "
+            "matcher='text' where ids have changed."
         )
 
     def test_excluded_queries_are_known_queries(self) -> None:

@@ -28,7 +28,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.scores.counts import Reason
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 
 TEN_IDS = {f"q{n}": f"n{n}" for n in range(10)}
@@ -224,9 +223,11 @@ NEW = {str((n + 1) % 3): OLD[str(n)] for n in range(3)}
 OTHER_TEXTS = "Ids of other texts: 3 of 3 retrieved ids have another text in"
 
 
-class TestIdsThatWereUsedAgain:
-    DATASET = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
+DATASET = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
+BARE = RetrievalDataset(DATASET.queries, DATASET.relevance)
 
+
+class TestIdsThatWereUsedAgain:
     def retrieved(self, item: str) -> list[NodeWithScore]:
         return [NodeWithScore(node=TextNode(id_=item, text=NEW[item]), score=1)]
 
@@ -235,7 +236,7 @@ class TestIdsThatWereUsedAgain:
         def retrieve(query: str) -> list[NodeWithScore]:
             return self.retrieved(str((int(query) + shift) % 3))
 
-        results = evaluate(retrieve, self.DATASET, ["hit_rate@1"])
+        results = evaluate(retrieve, DATASET, ["hit_rate@1"])
         assert results.scores.means["hit_rate@1"] == score
         assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset. ")
 
@@ -272,22 +273,28 @@ class TestIdsThatWereUsedAgain:
 
 
 def test_first_line_counts_labels_under_new_ids() -> None:
-    dataset = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
-
     def retriever(moved: str) -> Callable[[str], list[NodeWithScore]]:
         def retrieve(query: str) -> list[NodeWithScore]:
-            node = TextNode(id_="n-7" if query == moved else query, text=f"{OLD[query]} And more.")
+            item = f"n-{query}" if query in moved else query
+            node = TextNode(id_=item, text=f"{OLD[query]} And more.")
             return [NodeWithScore(node=node, score=1)]
 
         return retrieve
 
-    old, new = (evaluate(retriever(moved), dataset, ["mrr"]) for moved in ("", "1"))
+    old, new = (evaluate(retriever(moved), DATASET, ["mrr"]) for moved in ("", "1"))
     said = (
         "1 of 3 labels came under other ids and count as misses, such as '1' of question '1', "
-        "which came as 'n-7': match by text, or move the labels."
+        "which came as 'n-1': match by text, or move the labels."
     )
     assert first_lines(new)[0] == said
     assert f"new: {said}" in first_lines(compare({"old": old, "new": new}, "old"))
+    # most of them: there is no score, and without a corpus the baseline knows it
+    old, new = (evaluate(retriever(moved), BARE, ["mrr"]) for moved in ("", "02"))
+    said = "Not a valid score: 2 of 3 labels came under other ids"
+    compared = compare({"old": old, "new": new}, "old")
+    assert first_lines(compared)[0].startswith(f"new: {said}")
+    assert compared["new", "mrr"].outcome == "can't tell"
+    assert first_lines(score_rankings(DATASET, new.run, ["mrr"]))[0].startswith(said)
 
 
 def test_blank_text_or_part_of_a_word_came_under_no_other_id() -> None:
@@ -380,6 +387,9 @@ def test_grades_below_min_grade_are_counted() -> None:
         "Below min_grade=1: 1 of 2 labels with a positive grade, which metrics of that min_grade "
         "don't count as relevant",
     )
+    # no passage is relevant from grade 1 on: a false positive
+    scores = score_rankings({"q": {"a": 0.5}}, {"q": ["a"]}, ["accuracy(corpus_size=9)"])
+    assert scores.label_notes[0].startswith("Below min_grade=1: 1 of 1 labels")
     # a threshold that somebody chose is no surprise, but is said
     chosen = score_rankings({"q1": {"a": 1, "b": 2}}, {"q1": ["a"]}, ["recall(min_grade=2)"])
     assert chosen.label_notes == ()
@@ -387,8 +397,6 @@ def test_grades_below_min_grade_are_counted() -> None:
 
 
 class TestOrder:
-    """Scores that contradict the order, or say nothing of it, whatever the file."""
-
     @pytest.mark.parametrize("ending", ["run", "csv", "jsonl"])
     def test_scores_that_rise_with_the_rank(self, tmp_path: Path, ending: str) -> None:
         path = tmp_path / f"l2.{ending}"
@@ -463,17 +471,9 @@ def test_empty_id_is_no_id() -> None:
             evaluate(lambda _, items=answer: items, dataset, ["mrr"])
 
 
-def test_accuracy_of_grades_that_do_not_count_is_explained() -> None:
-    # 2 of 2,000 passages are relevant by their grades, none is from grade 1 on: 2 false positives
-    name = "accuracy(corpus_size=2000)"
-    scores = score_rankings({"q": {"a": 0.5, "b": 0.9}}, {"q": ["a", "b"]}, [name])
-    assert scores.label_notes[0].startswith("Below min_grade=1: 2 of 2 labels")
-
-
 def test_metric_that_needs_no_labels_is_counted_by_its_own_questions() -> None:
-    unjudged: dict[str, Reason] = {"q1": "unjudged", "q2": "unjudged"}
-    scores = Scores(["q1", "q2"], {"llm": [1.0, 2.0]}, excluded=unjudged)
-    assert scores.due("llm") == {"q1", "q2"}
+    scores = Scores(["q1"], {"llm": [1.0]}, excluded={"q1": "unjudged"})
+    assert scores.due("llm") == {"q1"}
 
 
 def test_first_metric_decides_in_the_report_of_one_system() -> None:

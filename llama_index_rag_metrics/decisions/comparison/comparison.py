@@ -338,14 +338,13 @@ def compare(
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     scores = {baseline: scores[baseline], **scores}
+    for name in list(scores)[1:]:
+        scores[name] = with_reuse(scores[name], scores[baseline], baseline)
     paired = pair(scores, metrics, clusters)
     noun = "conversation" if clusters is None else "cluster"
     keys = list(product(list(scores)[1:], paired.columns, [baseline]))
-    reported = {name: system_of(systems[name], name) for name in scores}
+    reported = {key: system_of(systems[key], key)._replace(scores=scores[key]) for key in scores}
     notes = [*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)]
-    for name in list(reported)[1:]:
-        of_system = with_reuse(reported[name].scores, scores[baseline], baseline)
-        reported[name] = reported[name]._replace(scores=of_system)
     return Comparison(
         systems=reported,
         baseline=baseline,
