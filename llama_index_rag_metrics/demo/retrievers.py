@@ -39,11 +39,11 @@ class _MatchingOnly(BaseRetriever):
 
 
 class BM25(_MatchingOnly):
-    """Made by `bm25`; reports show the name of the class."""
+    """The retriever that `bm25` makes; reports show the name of its class."""
 
 
 class LSA(_MatchingOnly):
-    """Made by `lsa`."""
+    """The retriever that `lsa` makes."""
 
 
 def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:

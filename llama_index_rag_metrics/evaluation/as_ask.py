@@ -319,7 +319,7 @@ def _function(function: Callable[..., Any]) -> Source:
             return Answer(returned)
         return Answer(as_nodes(returned, f"{REMEDY} {_ASYNCHRONOUS}"))
 
-    inner = getattr(function, "func", function)  # of a partial
+    inner = getattr(function, "func", function)  # the function of a partial
     name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")
     return Source(ask, name, function, "metadata" if takes_metadata else "", captures=is_async)
 
@@ -328,7 +328,7 @@ def _takes_metadata(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter `metadata` that no `partial` has filled."""
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # of some that are written in C
+    except (TypeError, ValueError):  # some written in C have no signature
         return False
     return "metadata" in parameters and "metadata" not in getattr(function, "keywords", ())
 

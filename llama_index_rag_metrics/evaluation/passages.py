@@ -177,7 +177,7 @@ def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNod
     if "limit" not in inspect.signature(get_nodes).parameters:
         with suppress(AssertionError):
             return get_nodes(None)
-        return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
+        return get_nodes([])  # of pgvector's store, [] lists all nodes
     limit = 10_000
     while len(nodes := get_nodes(None, limit=limit)) >= limit:
         limit *= 2

@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def compares_ids(self) -> bool:
-        """Whether any metric compares the ids that came with those of the labels."""
+        """Whether any metric compares the retrieved ids with those of the labels."""
         if self.matcher is not None:
             return False
         of_labels = [metric for metric in self.metrics if not isinstance(metric, TextMetric)]
@@ -174,7 +174,7 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
     }
     stages = [plan.name or source, *plan.postprocessor_kinds]
-    if len(stages) > 1 or not plan.name:  # its name is above every number
+    if len(stages) > 1 or not plan.name:  # reports show the name above every number
         about["retriever"] = " → ".join(stages)
     if plan.run:
         about["run"] = plan.run

@@ -21,7 +21,7 @@ _A_CONVERSATION = "the id of a conversation, a text or a number; what was said i
 
 
 class Message(TypedDict):
-    """What was said before, as LlamaIndex and OpenAI write it."""
+    """A message of a conversation, as LlamaIndex and OpenAI write it."""
 
     role: Literal["user", "assistant", "system", "tool"]
     content: str

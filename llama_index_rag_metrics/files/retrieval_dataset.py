@@ -278,7 +278,7 @@ def check_ending(path: Path) -> None:
 
 
 def unread_labels(dataset: RetrievalDataset) -> list[str]:
-    """A sentence where no question has labels, though there are fields that may be meant."""
+    """Return a sentence if no question has labels, but other fields that may hold them."""
     columns = dict.fromkeys(chain.from_iterable(dataset.metadata.values()))
     if dataset.relevance or dataset.expected_texts or not columns:
         return []

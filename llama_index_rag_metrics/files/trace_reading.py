@@ -120,7 +120,7 @@ class _Session:
 
     @property
     def text(self) -> str | None:
-        """The question, where it is known; where a tool asked, an agent wrote the words."""
+        """The question if it is known, or else the words of its calls if no tool asked them."""
         words = {(call.query, call.asked_by) for call in self.calls}
         if self.question or len(words) != 1:
             return self.question

@@ -257,7 +257,7 @@ def follow(
 
 
 def _needs_no_id(label: Label, finding: Finding) -> bool:
-    """Whether a label is found as it says: a text wherever it is, a place where it is."""
+    """Whether a label without an id is found: a text anywhere, a place where it was."""
     is_whole = finding.kind in ("moved", "split")
     return is_whole and not label.has_id and (label.place is None or finding.by == "place")
 

@@ -52,7 +52,7 @@ _TYPOGRAPHY = str.maketrans(
 
 @dataclass(frozen=True)
 class Label:
-    """A labelled passage, as it was then."""
+    """A labelled passage, as the dataset has it."""
 
     id: str
     texts: tuple[str, ...] = ()  # with its title and without

@@ -51,7 +51,7 @@ _NAME = re.compile(
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 
-USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)  # which LlamaIndex's plain dict has beforehand
+USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)  # those in LlamaIndex's registry from the start
 
 _registry: dict[str, Any] = METRIC_REGISTRY
 
@@ -256,7 +256,7 @@ def _registered(name: str) -> NamedMetric:
 
 
 def _names_asked_for() -> list[str]:
-    """The list of LlamaIndex's `from_metric_names`, which makes each metric without the others."""
+    """Return the names that LlamaIndex's `from_metric_names` was given; it makes one at a time."""
     for frame, _ in walk_stack(sys._getframe()):
         if frame.f_code.co_name == "from_metric_names":
             return list(frame.f_locals["metric_names"])

@@ -194,7 +194,7 @@ class Cache:
             rows = self._opened(self._file).execute(_SELECT, (json.dumps(keys),)).fetchall()
         values = {}
         for key, text in rows:
-            with suppress(ValueError, RecursionError, TypeError):  # a damaged one isn't there
+            with suppress(ValueError, RecursionError, TypeError):  # a damaged value is missing
                 values[key] = json.loads(text)
         return values
 
@@ -260,5 +260,5 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(_TABLE)
-        opened.pop_all()  # it stays open
+        opened.pop_all()  # the connection stays open
     return connection

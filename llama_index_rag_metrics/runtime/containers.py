@@ -32,7 +32,7 @@ class Lazy:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by whoever walks through a module
+        if name.startswith("__"):  # asked for by tools that inspect modules
             raise AttributeError(name)
         return getattr(import_module(self._name), name)
 

@@ -39,7 +39,7 @@ class RagMetricsError(Exception):
     """
 
     def __repr__(self) -> str:
-        # what it was made of may hold a key; its message masks that
+        # the arguments may hold a key, which the message masks
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:

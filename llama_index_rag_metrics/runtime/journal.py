@@ -41,7 +41,7 @@ class JsonLinesJournal(Generic[T]):
             self._file = opened.enter_context(file)
             self.written = date.fromtimestamp(self.path.stat().st_mtime)
             self.rows = self._read(header, parse)
-            self._opened = opened.pop_all()  # it stays open
+            self._opened = opened.pop_all()  # the file stays open
 
     def write(self, row: Mapping[str, Any]) -> None:
         line = memoryview(_to_line(row))

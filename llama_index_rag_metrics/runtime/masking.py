@@ -181,7 +181,7 @@ def describe_error(error: BaseException | str) -> str:
         except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does
             message = f"(its message can't be read: {type(broken).__name__})"
         error = f"{type(error).__name__}: {message}".removesuffix(": ")
-        error = error.removeprefix("RagMetricsError: ")  # the base of all errors says nothing
+        error = error.removeprefix("RagMetricsError: ")  # the base class's name says nothing
     return mask_and_cut(error)
 
 

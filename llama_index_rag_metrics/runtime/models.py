@@ -117,7 +117,7 @@ def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
     objects: list[dict[str, Any]] = []
     around, end = "", 0
     for brace in re.finditer("{", text):
-        if brace.start() < end:  # it is of the object before
+        if brace.start() < end:  # inside the object before
             continue
         try:
             value, object_end = decoder.raw_decode(text, brace.start())

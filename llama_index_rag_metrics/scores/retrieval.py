@@ -121,7 +121,7 @@ def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
 
 
 def _trimmed(items: R) -> R:
-    """A ranking or a call with the beginnings of its first texts, without what no story tells."""
+    """Return a ranking or a call without what stories don't need, its first texts cut."""
     texts = None
     if items.texts is not None:
         texts = [(text or "")[:_CHARACTERS] for text in items.texts[:_TEXTS]]

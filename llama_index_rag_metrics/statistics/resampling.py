@@ -11,7 +11,7 @@ import numpy as np
 from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, ratio
 
 RESAMPLES = 10_000
-_STREAM = (0, 1)  # of random numbers
+_STREAM = (0, 1)  # the seed of random numbers
 _BLOCK = 1 << 22  # cells, units × resamples, that are held at once: 32 MB as 64-bit floats
 NOISE = 1e-12  # differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same
 

@@ -122,7 +122,7 @@ def _lacking(
 class JudgedSpans:
     """Where what was expected and what was retrieved is, on one line of all documents."""
 
-    query: IntArray  # (spans,) of each span
+    query: IntArray  # (spans,) the query of each span
     start: IntArray  # (spans,) the first character, ascending; documents lie one after another
     end: IntArray  # (spans,) the character after the last
     rank: IntArray  # (spans,) the rank of a retrieved item; 0 for expected passages

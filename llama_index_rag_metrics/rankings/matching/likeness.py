@@ -90,7 +90,7 @@ def _grams(text: str) -> Grams:
 
 
 def _holds(text: str, short: str) -> bool:
-    """Whether a text has one of fewer than five letters: "UN" isn't in "run"."""
+    """Whether a text has a part of fewer than five letters as words: "UN" isn't in "run"."""
     passage = letters(short)
     if passage.isascii() and passage.isalnum():
         return f" {' '.join(words(short))} " in f" {' '.join(words(text))} "
