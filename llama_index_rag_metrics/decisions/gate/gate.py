@@ -206,11 +206,10 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
         return
     query_ids, scores = verdict.paired.scored(metric)
     gains = scores[:, -1] - (scores[:, 0] if rule.baseline else rule.value)
-    gains *= rule.improvement(1.0)
     columns = columns_of(systems, metric)
     old, new = columns[0], columns[-1]
     losses = np.array([old.get(name, math.nan) - new.get(name, math.nan) for name in query_ids])
-    losses *= rule.improvement(1.0)
+    gains, losses = rule.improvement(1.0) * np.array([gains, losses])
     for position in np.lexsort((-losses, gains))[:_WORST].tolist():
         if gains[position] < 0:
             story = query_answers(query_ids[position], systems, metric, columns)
