@@ -16,6 +16,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import (
@@ -182,6 +183,9 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
     if plan.min_score is not None:
         about["retrieved"] += f", of a score from {plan.min_score:g} on"
     about["metrics"] = ", ".join(plan.metric_names)
+    for metric in plan.metrics:
+        if isinstance(metric, TextMetric) and metric.graded_by:
+            about["judge"] = f"{metric.graded_by}, which was told: {RUBRIC}"
     about["matched by"] = BY_ID if matched is None else matched.matcher
     if counter is not None:
         about["tokens by"] = counter.name

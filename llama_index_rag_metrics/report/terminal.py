@@ -59,7 +59,6 @@ def print_report(report: Report, *, console: Console | None = None) -> None:
 
 
 def to_text(report: Report, *, width: int | None = None) -> str:
-    """The report as plain text, without what is shown on request; as wide as the terminal."""
     columns = width or max(shutil.get_terminal_size((100, 0)).columns, _LEAST_WIDTH)
     page = io.StringIO()
     # where rich sees a notebook, it would display what it is to write

@@ -44,7 +44,6 @@ def element(tag: str, *children: str, **attributes: str) -> str:
 
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
-    """A passage's title, which is its first line if that is short; else its first characters."""
     title, body = titled(text, most)
     return title or body
 
@@ -74,7 +73,6 @@ def difference(old: str, new: str) -> tuple[str, str]:
 
 
 def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
-    """At most so many characters, ended between words where that keeps half of them."""
     if len(line) <= most:
         return line
     start = line[: most - 1]

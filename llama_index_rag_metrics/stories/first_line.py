@@ -104,7 +104,8 @@ def nothing_measured(scores: Scores) -> str:
         return _UNLABELLED.format(questions=numbers.questions(counts.queries))
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
-    reasons += counts.left_out
+    if len(scores.failed) < counts.queries:
+        reasons += counts.left_out
     text = f"Nothing was measured on {numbers.questions(counts.queries)}"
     if reasons:
         text += f": {', '.join(reasons)}"

@@ -261,7 +261,6 @@ def worst_first(systems: Sequence[System], metric: str) -> list[str]:
 
 
 def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
-    """The questions by what any system lost against the first one; of ties the worst first."""
     sign = -1 if lower_is_better(metric) else 1
     baseline, *columns = columns_of(systems, metric)
     gains: dict[str, int] = {}
@@ -288,6 +287,12 @@ def stories_of(
         yield story
 
 
+def marked_as_worse(story: model.QueryAnswers) -> model.QueryAnswers:
+    *answers, answer = story.answers
+    answer = answer._replace(score=answer.score._replace(tone="alarm"))
+    return story._replace(answers=[*answers, answer])
+
+
 def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> model.Listing:
     sign = -1 if lower_is_better(metric) else 1
     worse_ids = [query_id for query_id in sorted(gains) if sign * gains[query_id] < 0]
@@ -295,8 +300,12 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     baseline, system = map(attrgetter("name"), systems)
     n = f"{len(worse_ids):,} of {questions(len(gains))}"
     title = _WORSE.format(system=system, baseline=baseline, metric=metric, n=n)
-    stories = list(stories_of(worse_ids[:_LISTED], systems, metric))
-    if not stories:
+    stories = list(map(marked_as_worse, stories_of(worse_ids[:_LISTED], systems, metric)))
+    if not gains:  # nothing is compared, which the system's questions explain
+        title = f"Lost by {system}"
+        query_ids = worst_first(systems[1:], metric)[:_LISTED]
+        stories = list(stories_of(query_ids, systems, metric))
+    elif not stories:
         title = f"{listing_title(metric)} on average"
         stories = list(filter(attrgetter("why"), hardest(systems, metric, _LISTED)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))

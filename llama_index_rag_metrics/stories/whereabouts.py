@@ -301,7 +301,6 @@ def reaching(min_score: float | None, loss: str) -> str:
 
 
 def losses(systems: Sequence[System], metric: str) -> list[Losses]:
-    """What each system lost over the metric's questions, if these aren't many and it is known."""
     query_ids = dict.fromkeys(chain(*columns_of(systems, metric)))
     if len(query_ids) > MOST_QUESTIONS:
         return []

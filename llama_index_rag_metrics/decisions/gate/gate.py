@@ -25,7 +25,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System, columns_of
-from llama_index_rag_metrics.stories.story import query_answers
+from llama_index_rag_metrics.stories.story import marked_as_worse, query_answers
 
 from .rules import parse_rules
 from .verdict import Outcome, Verdict, decide, measure
@@ -215,10 +215,9 @@ def _worst(verdict: Verdict, systems: Sequence[System]) -> Iterator[model.QueryA
             story = query_answers(query_ids[position], systems, metric, columns)
             # red is what is missed now, whether the baseline had it or not
             passages = [part._replace(is_missed=bool(part.losses[-1])) for part in story.wanted]
-            *answers, answer = story.answers
             if losses[position] > NOISE:
-                answer = answer._replace(score=answer.score._replace(tone="alarm"))
-            yield story._replace(wanted=passages, answers=[*answers, answer])
+                story = marked_as_worse(story)
+            yield story._replace(wanted=passages)
 
 
 def _decision(verdicts: Sequence[Verdict], scores: Scores) -> list[model.Statement]:

@@ -62,8 +62,8 @@ class GradedRelevance(Relevance):
 
 
 class LLMRelevancy(TextMetric):
-    """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts: 0
-    has nothing to do with it, 1 is on its subject, 2 has something of an answer, 3 the exact one.
+    """Relevance of the retrieved passages to the question, the mean of an LLM's grades: 0 has
+    nothing to do with the question, 1 is on its subject, 2 has part of an answer, 3 the exact one.
 
     The rubric is UMBRELA's (https://arxiv.org/abs/2406.06519). Nothing retrieved scores 0. Each
     text is graded in a call of its own. Answers are understood as JSON, in UMBRELA's own form, out

@@ -60,7 +60,6 @@ def script_source(script: str) -> str:
 
 
 def fragment(report: model.Report) -> str:
-    """The same without its questions but those worth a look, in the colours of a notebook."""
     css, body = asset("base.css") + asset("page.css"), "".join(_body(report, report.title, None))
     return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
 
@@ -85,7 +84,10 @@ def _body(report: model.Report, title: str, queries: model.Queries | None) -> It
             heading = _around(escape_html(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():
-        in_sight += _figure(draw(), model.CAPTIONS[kind])
+        figure, title = draw(), escape_html(model.CAPTIONS[kind])
+        if figure is not None and any(series.marks for series in figure.series):
+            drawing = on_page(figure, model.CAPTIONS[kind])
+            in_sight += f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
@@ -108,13 +110,6 @@ def _statement(statement: model.Statement, *, is_page: bool) -> str:
         link = _LINK.format("loss", escape_html(statement.losses), r"\g<0>")
         text = re.sub(r"[\d,]+ of [\d,]+ questions", link, text, count=1)
     return f'<p class="verdict{look}">{badge}{text}</p>'
-
-
-def _figure(figure: model.Figure | None, caption: str) -> str:
-    if figure is None or not any(series.marks for series in figure.series):
-        return ""
-    drawing, title = on_page(figure, caption), escape_html(caption)
-    return f"<figure><figcaption>{title}</figcaption>{drawing}</figure>"
 
 
 def _table(table: model.Table, systems: Mapping[str, int]) -> str:
@@ -210,7 +205,7 @@ def _listing(listing: model.Listing) -> Iterator[str]:
     yield f"<section><h2>{escape_html(listing.title)}</h2>"
     yield _sentence(listing.lead)
     systems = [answer.system for answer in listing.queries[0].answers]
-    if systems:
+    if len(systems) > 1:
         yield _heads("", systems)
     for story in listing.queries:
         if story.answers or story.wanted:
