@@ -47,7 +47,6 @@ def digits_for(n: int, low: float | None, high: float | None) -> int:
 
 
 def digits_agreeing(now: float, before: float, digits: int) -> int:
-    """As many decimals, or a few more, in which two rounded means differ as their difference."""
     for decimals in range(digits, DIGITS):
         gap = round(now, decimals) - round(before, decimals)
         if math.isclose(gap, round(now - before, decimals), abs_tol=NOISE):
@@ -56,7 +55,6 @@ def digits_agreeing(now: float, before: float, digits: int) -> int:
 
 
 def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
-    """A mean over n questions in the digits that these carry, or in more; 0 and 1 are exact."""
     limit = None
     if isinstance(cell.value, float) and 0 <= cell.value <= 1:
         limit = round(cell.value)

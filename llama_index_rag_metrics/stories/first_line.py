@@ -113,7 +113,6 @@ def nothing_measured(scores: Scores) -> str:
 
 
 def is_unmeasured(scores: Scores) -> bool:
-    """Whether no metric has a value, but what failed questions count as."""
     return not scores.is_measured or not any(scores.n(metric) for metric in scores)
 
 

@@ -92,7 +92,6 @@ class LabelView(NamedTuple):
 
 
 class System(NamedTuple):
-    """One retriever of a report: its scores, and what they are of."""
 
     name: str
     scores: Scores

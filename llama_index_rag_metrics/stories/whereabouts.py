@@ -170,7 +170,6 @@ class SystemAnswer:
 
 
 def _is_same(label_text: str, text: str) -> bool:
-    """Whether a text is a labelled one, has all of it, or is at least half of it."""
     shorter, longer = sorted((label_text, text), key=len)
     is_telling = len(shorter) >= max(_TELLING, len(label_text) / 2)
     return text == label_text or (is_telling and shorter in longer)
