@@ -92,7 +92,6 @@ class LabelView(NamedTuple):
 
 
 class System(NamedTuple):
-
     name: str
     scores: Scores
     about: Mapping[str, str] = {}  # what was evaluated and how, label to value
