@@ -159,7 +159,7 @@ class Comparison(Reportable):
 
     def report(self, *, full: bool = False) -> model.Report:
         """The verdicts, a table a metric with a row a system, the worst questions, and remarks."""
-        systems, metrics = list(self.systems.values()), self.metric_names
+        systems = [self.systems[name] for name in (self.baseline, *self._rivals)]
         decision = with_failures(self.sentences, systems, self.primary)
         uneven = [note for note in self.notes if note.startswith(f"{self.primary} is a mean over")]
         decision += [model.Statement(f"{note}.", "open") for note in uneven]
@@ -168,7 +168,7 @@ class Comparison(Reportable):
         best_rival = self.systems[(rivals or self._rivals)[0]]
         gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids) * any(row.n for row in self))
-        extent = f"compared on {numbers.counted(len(metrics), 'metric', 'metrics')}"
+        extent = f"compared on {numbers.counted(len(self.metric_names), 'metric', 'metrics')}"
         lead = results_report.with_left_out(f"{n} {extent}", systems[0])
         if not self._is_paired(self.primary):
             n_common = self._is_common(self.primary).sum()
@@ -182,7 +182,7 @@ class Comparison(Reportable):
             listings=[lost_most(gains, [systems[0], best_rival], self.primary)],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
-            glossary=results_report.glossary(metrics),
+            glossary=results_report.glossary(self.metric_names),
             figures={"differences": self._figure},
             queries=partial(results_report.queries_of, systems, self.primary, compared=True),
             records=model.Records.of_fields(self.differences, _RECORDS),
