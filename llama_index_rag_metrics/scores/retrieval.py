@@ -126,9 +126,7 @@ def _trimmed(items: R) -> R:
     if items.texts is not None:
         texts = [(text or "")[:_CHARACTERS] for text in items.texts[:_TEXTS]]
         texts += [""] * (len(items.ids) - len(texts))
-    calls = None
-    if items.calls is not None:
-        calls = list(map(_trimmed, items.calls))
+    calls = items.calls and list(map(_trimmed, items.calls))
     return replace(items, texts=texts, calls=calls, scores=None, latency=None)
 
 

@@ -288,7 +288,6 @@ def test_first_line_counts_labels_under_new_ids() -> None:
     )
     assert first_lines(new)[0] == said
     assert f"new: {said}" in first_lines(compare({"old": old, "new": new}, "old"))
-    # most of them: there is no score, and without a corpus the baseline knows it
     old, new = (evaluate(retriever(moved), BARE, ["mrr"]) for moved in ("", "02"))
     said = "Not a valid score: 2 of 3 labels came under other ids"
     compared = compare({"old": old, "new": new}, "old")
