@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, compress, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -259,9 +259,10 @@ class Comparison(Reportable):
             if row.low is not None and not row.changed:
                 interval = model.Cell("same scores", "outcome", "quiet")
             cells += (difference._replace(low=None), interval, tally)
+        changes: dict[str, Any] = {"digits": self._digits[metric]}
         if self.systems[name].is_in_doubt:
-            cells = [cell._replace(tone="open") for cell in cells]
-        return [cell._replace(digits=self._digits[metric]) for cell in cells]
+            changes["tone"] = "open"
+        return [cell._replace(**changes) for cell in cells]
 
     def _figure(self) -> model.Figure:
         metrics, scale = [self.primary], limits_of(self.primary)

@@ -143,8 +143,9 @@ least baseline (2 questions).
         old_system = System.of(previous, name or "the baseline")
         scores = with_reuse(scores, previous, old_system.name)
         systems = [old_system, systems[0]._replace(scores=scores)]
-    decided = decide([measure(rule, scores, previous) for rule in parsed])
-    verdicts = [replace(verdict, worst=tuple(_worst(verdict, systems))) for verdict in decided]
+    verdicts = []
+    for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
+        verdicts.append(replace(verdict, worst=tuple(_worst(verdict, systems))))
     return GateReport(tuple(verdicts), tuple(systems))
 
 
