@@ -163,7 +163,7 @@ class Evaluation:
         runs = []
         for time in range(1, plan.repeats + 1):
             rankings = {key: answers.rankings[Attempt(key, time)] for key in plan.dataset.queries}
-            run = Run(rankings, name=plan.name)
+            run = Run(rankings, name=plan.name, queries=plan.dataset.queries)
             if plan.min_score is not None:
                 run = run.at_least(plan.min_score)
             runs.append(run)
@@ -217,7 +217,6 @@ class Evaluation:
 
 
 def _first_notes(plan: Plan, run: Run) -> Iterator[str]:
-    """Yield what first lines say beside the fit of ids: who grades, no labels, no texts."""
     of_texts = [metric for metric in plan.computed if isinstance(metric, TextMetric)]
     for metric in of_texts:
         if metric.graded_by:

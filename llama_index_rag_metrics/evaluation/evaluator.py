@@ -111,6 +111,7 @@ async def aevaluate(
         >>> results.scores.means["mrr"]
         0.75
     """
+    __tracebackhide__ = True
     plan = Plan.of(
         dataset,
         metrics,

@@ -67,6 +67,7 @@ _lock = threading.Lock()
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, whether or not this thread has a running event loop."""
+    __tracebackhide__ = True  # pytest and IPython leave such frames out of tracebacks
     note_caller()
     if isinstance(threading.current_thread(), _LoopThread):  # asynchronous code blocks that loop
         inner = _LoopThread()
@@ -87,6 +88,7 @@ def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]
 
     @wraps(function)
     def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
         try:
             coroutine = function(*arguments, **options)
         except TypeError as error:  # the arguments don't fit, and nothing has run yet
@@ -109,9 +111,11 @@ def synchronous_method(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[
 
 
 def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
+    __tracebackhide__ = True
     outcome: Future[T] = Future()
 
     async def run() -> None:
+        __tracebackhide__ = True
         try:
             outcome.set_result(await coroutine)
         except asyncio.CancelledError as error:

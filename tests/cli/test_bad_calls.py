@@ -66,7 +66,6 @@ REFUSED = [
     ("labels check d.json m:retriever", "expected an index, a vector store"),
     ("labels check d.json m:empty", "CORPUS: expected an index"),
     ("labels check d.json no:", "a path that is there, or package.module:factory"),
-    ("labels move d.json no_such:one -o n.json", "NEW: expected a module"),
     ("labels ask d.json -o n.json", "Pass --llm, or set Settings.llm."),
     ("labels ask d.json -o n.json --llm m:number", "--llm: expected an LLM of LlamaIndex, got 7."),
     ("labels ask d.json -o n.json --llm m:nothing", "LLM of LlamaIndex, got 'm:nothing'."),

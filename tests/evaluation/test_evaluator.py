@@ -52,6 +52,7 @@ def test_results_hold_run_relevance_scores_and_rows_of_llama_index(
     assert results.scores.excluded == {"q4": "no_relevant"}
     assert results.scores.empty == ("q3",)
     assert results.scores.name == results.run.name == "scripted"
+    assert results.run.queries == dataset.queries
     assert list(results.run["q2"].ids) == ["x", "d2"]
     assert results.relevance["q1"].grades == {"d1": 3, "x": 1}
     assert [result.query for result in results] == ["first?", "second?", "third?", "fourth?"]

@@ -197,15 +197,12 @@ class TestRerankings:
 
     @pytest.mark.parametrize("silent", ["outer", "inner"])
     def test_one_of_two_nested_rerankings_is_enough(self, path: Path, silent: str) -> None:
+        steps, parents = {}, {"outer": "root", "inner": "outer"}
+        for name, parent in parents.items():
+            steps[name] = retrieval(name, "x", ["b", "a"], parent, kind="RERANKER", begin=1)
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
-        parents = {"outer": "root", "inner": "outer"}
-        steps = [
-            span(name, parent, begin=1, **kind)
-            if name == silent
-            else retrieval(name, "x", ["b", "a"], parent, kind="RERANKER", begin=1)
-            for name, parent in parents.items()
-        ]
-        write_lines(path, request(retrieval("r", "x", ["a", "b"], "root"), *steps))
+        steps[silent] = span(silent, parents[silent], begin=1, **kind)
+        write_lines(path, request(retrieval("r", "x", ["a", "b"], "root"), *steps.values()))
         run = read_traces(path)
         assert (list(run["t1"].ids), run.notes) == (["b", "a"], ())
 

@@ -113,7 +113,7 @@ def scores_of(results: Results, argument: str = "results") -> Scores:
         return results
     if isinstance(results, EvaluationResults):
         return results.scores
-    raise InvalidInput(argument, results, "the results of an evaluation, or Scores")
+    raise InvalidInput(argument, results, "results of evaluate() or evaluate_dataset(), or Scores")
 
 
 def pair(
