@@ -131,8 +131,7 @@ async def aevaluate(
         show_progress=show_progress,
         raise_on_error=raise_on_error,
     )
-    source = as_source(retriever, retrieval_depth(plan.metrics))
-    return await run_evaluation(source, plan)
+    return await run_evaluation(as_source(retriever, retrieval_depth(plan.metrics)), plan)
 
 
 evaluate = synchronous(aevaluate)

@@ -185,8 +185,7 @@ def _ordering_scores(ranking: Ranking) -> list[float]:
 
 def _query(query_id: str) -> str:
     if query_id.startswith("#"):
-        expected = "an id that doesn't begin a comment"
-        raise InvalidInput("query_id", query_id, expected, _REMEDY)
+        raise InvalidInput("query_id", query_id, "an id that doesn't begin a comment", _REMEDY)
     return _item(query_id)
 
 
