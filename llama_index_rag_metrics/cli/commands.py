@@ -107,8 +107,7 @@ def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
         if name in _WRITTEN and not (name == "json" and path == STDOUT):
             _check_writable(option, Path(path))
             if place in options and not is_stream(place):
-                expected = f"another file than that of {options[place]}"
-                raise InvalidInput(option, str(path), expected)
+                raise InvalidInput(option, str(path), f"another file than that of {options[place]}")
         options[place] = option
 
 

@@ -41,8 +41,7 @@ class Paired:
             return denoised(self.values(system, metric) - self.values(baseline, metric))
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
-        column = self.columns[name_among(metric, self.columns)]
-        return column[:, self.systems.index(system)]
+        return self.columns[name_among(metric, self.columns)][:, self.systems.index(system)]
 
     def is_scored(self, metric: str) -> BoolArray:
         return np.asarray(~np.isnan(self.columns[metric]).any(axis=1), np.bool_)
