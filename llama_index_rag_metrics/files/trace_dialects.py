@@ -148,6 +148,8 @@ def llamaindex_events(span: TraceSpan) -> bool:
         elif kind == span.kind and kind in _WITH_NODES and span.documents is None:
             nodes = parsed(attributes.get("nodes"), "nodes", span.location)
             span.documents = list(map(_node, nodes))
+    if span.kind == "other":  # of most postprocessors there is a span, and no event
+        span.kind = _kind("", span)
     return True
 
 
@@ -156,9 +158,8 @@ DIALECTS: Sequence[Callable[[TraceSpan], bool]] = (openinference, mlflow, gen_ai
 
 
 def _kind(name: str, span: TraceSpan) -> Kind:
-    kind = _KINDS.get(name, "other")
     is_postprocessor = span.name.endswith("postprocess_nodes")
-    return "reranking" if kind in ("answer", "agent") and is_postprocessor else kind
+    return "reranking" if is_postprocessor else _KINDS.get(name, "other")
 
 
 def _question(value: Any) -> str | None:

@@ -29,7 +29,7 @@ _CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session"
 _REMARKS = {  # why something of the traces couldn't be used, in the order of the notes
     "left out": "questions left out: a retrieval has no documents (was recording them turned off?)",
     "unknown": "retrievals for no known question (question_id= reads it from an attribute)",
-    "reranked": "rerankings that failed or aren't of one retrieval: the order before them counts",
+    "reranked": "rerankings without nodes or of several retrievals: the order before them counts",
     "again": "questions asked several times; the last time counts",
     "spread": "questions with calls in several traces, which count as one time of asking",
     "nameless": "documents without an id, known by a digest of their text (match_on= takes an id "

@@ -231,8 +231,7 @@ def check_labels(
             findings.append(finding)
     findings += _repeats(dataset, relevance)
     findings.sort(key=lambda finding: list(KINDS).index(finding.kind))
-    with_ids = [label for label in distinct if label.has_id]
-    notes = list(_notes(with_ids, passages, match_on))
+    notes = list(_notes([label for label in distinct if label.has_id], passages, match_on))
     n_labels, n_passages = len(distinct), len(passages.texts)
     return LabelFindings(findings, n_labels, n_passages, notes, dataset.queries, dataset.name)
 
