@@ -35,13 +35,14 @@ OTHER_TEXTS = "Ids of other texts"
 _REUSED = (
     "{other_texts}: {reused:,} of {retrieved:,} retrieved ids have another text in "
     "{place}. Where ids were used again for other passages, scores are wrong: match by text "
-    "(matcher='text', --matcher text), or move the labels (rag-metrics labels move). {passage} is "
-    "“{text}” where it was retrieved, and “{stored}” in {place}"
+    "(matcher='text', stored runs with match_run()), or move the labels (rag-metrics labels move). "
+    "{passage} is “{text}” where it was retrieved, and “{stored}” in {place}"
 )
 _UNDER_OTHERS = "came under other ids"
 _MOVED = (
     "{moved:,} of {labels:,} labels {under_others} and count as misses, such as {label} of "
-    "question {question}, which came as {came_as}: match by text, or move the labels"
+    "question {question}, which came as {came_as}: match by text (matcher='text', "
+    "stored runs with match_run()), or move the labels (rag-metrics labels move)"
 )
 _SPELLED = (
     "Ids that are equal but for {but_for}: {pairs:,} of {labels:,} labels, such as {label} for the "

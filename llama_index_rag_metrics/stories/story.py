@@ -203,10 +203,10 @@ def _why(
             extent = f"any {noun}" if text.endswith(whereabouts.NEVER) else f"every {noun}"
         lines.append(f"{text} in {extent}")
     for need in question.needs[:1]:  # the best grade
-        ranks = sorted({place.rank for place in need.places if place.rank})
-        if len(ranks) > 1:
+        best_ranks = sorted({place.rank for place in need.places if place.rank})
+        if len(best_ranks) > 1:
             noun = "relevant passage" if len(question.needs) == 1 else "best relevant passage"
-            lines.append(f"{noun} at ranks {ranks[0]} to {ranks[-1]:,}")
+            lines.append(f"{noun} at ranks {best_ranks[0]} to {best_ranks[-1]:,}")
     return list(map(sentence, lines)), lines
 
 

@@ -212,7 +212,6 @@ def test_ids_by_another_unicode_form_are_seen_apart() -> None:
     dataset = RetrievalDataset({"q": "?"}, {"q": ["caf\xe9"]})
     with pytest.warns(LabelWarning, match=r"'caf\\xe9', a retrieved id 'cafe\\u0301'"):
         evaluate(lambda _: ["cafe\u0301"], dataset, ["mrr"])
-    # what is alike is shown as it is
     assert seen_apart("文件A", "文件\uff21") == ("'文件A'", r"'文件\uff21'")
     assert seen_apart("a\u0323\u0307", "a\u0307\u0323") == (r"'a\u0323\u0307'", r"'a\u0307\u0323'")
 
@@ -284,7 +283,8 @@ def test_first_line_counts_labels_under_new_ids() -> None:
     old, new = (evaluate(retriever(moved), DATASET, ["mrr"]) for moved in ("", "1"))
     said = (
         "1 of 3 labels came under other ids and count as misses, such as '1' of question '1', "
-        "which came as 'n-1': match by text, or move the labels."
+        "which came as 'n-1': match by text (matcher='text', "
+        "stored runs with match_run()), or move the labels (rag-metrics labels move)."
     )
     assert first_lines(new)[0] == said
     assert f"new: {said}" in first_lines(compare({"old": old, "new": new}, "old"))

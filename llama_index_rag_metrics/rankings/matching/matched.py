@@ -245,7 +245,7 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
         n_relevant += len(relevant)
         n_known += len(relevant.intersection(labels.passages))
     name, column = _name(matcher), "text"
-    remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
+    remedy = "Give them as RetrievalDataset(…, corpus={id: text}), or expected_texts."
     if matcher == BY_SPAN:
         column, remedy = "span", "Give labels that have places: Relevance(ids, spans=...)."
     if n_relevant and not n_known:
