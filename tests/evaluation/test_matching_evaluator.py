@@ -77,7 +77,7 @@ def test_texts_alone_are_matched_by_text_and_a_warning_says_so(by_text: Retrieva
 def test_corpus_without_any_text_is_an_error_before_anything_is_asked() -> None:
     retriever = Scripted(SCRIPT)
     dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})
-    with pytest.raises(InvalidInput, match="Give expected_texts, or a dataset whose corpus"):
+    with pytest.raises(InvalidInput, match="Give them as RetrievalDataset"):
         evaluate(retriever, dataset, ["mrr"], matcher="text")
     assert retriever.asked == []
 
