@@ -149,7 +149,6 @@ def two_digits_up(n: float) -> str:
 
 
 def given(value: float) -> str:
-    """A number that somebody gave, or of an axis, without the noise of binary fractions."""
     return f"{value:,.10g}".replace("-", MINUS)
 
 

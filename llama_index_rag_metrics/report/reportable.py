@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class Sentence:
-    """A result that is one sentence where it is shown, whatever fields it has."""
-
     __slots__ = ()
 
     @abstractmethod

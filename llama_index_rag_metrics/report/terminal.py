@@ -115,7 +115,6 @@ def _title(report: Report) -> Text:
 
 
 def _table(table: Table, width: int) -> Iterator[RenderableType]:
-    """The table; columns that don't fit beside the labels follow below, with the labels again."""
     label, *heads = map(one_line, (table.label_head, *table.head))
     labels, texts = [], []
     for row in table.rows:

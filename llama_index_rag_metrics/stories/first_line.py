@@ -87,7 +87,6 @@ def with_failures(
 
 
 def meaning_of(name: str) -> str:
-    """What a metric of the package says of itself; "" of others."""
     with suppress(RagMetricsError, ImportError):
         metric = metric_names.metric(name)
         if isinstance(metric, NamedMetric):
@@ -148,7 +147,7 @@ def _lost(losses: Losses, metric: str) -> str:
     if losses.n_without:
         n = numbers.questions(losses.n_questions)
         if k is not None:
-            depth = f" in the first {k:,}"
+            depth = f" in the first {min(k, losses.depth):,}"
         text = _WITHOUT_PASSAGE.format(n=losses.n_without, questions=n, depth=depth, losses=text)
     if losses.by_loss[BELOW]:
         text += f". A reranker could lift {losses.by_loss[BELOW]:,} of them"

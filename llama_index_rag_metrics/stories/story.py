@@ -301,13 +301,11 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     n = f"{len(worse_ids):,} of {questions(len(gains))}"
     title = _WORSE.format(system=system, baseline=baseline, metric=metric, n=n)
     stories = list(map(marked_as_worse, stories_of(worse_ids[:_LISTED], systems, metric)))
-    if not gains:  # nothing is compared, which the system's questions explain
-        title = f"Lost by {system}"
-        query_ids = worst_first(systems[1:], metric)[:_LISTED]
-        stories = list(stories_of(query_ids, systems, metric))
-    elif not stories:
-        title = f"{listing_title(metric)} on average"
-        stories = list(filter(attrgetter("why"), hardest(systems, metric, _LISTED)))
+    if not stories:
+        # where nothing is compared, the system's questions say why
+        title = f"{listing_title(metric)} on average" if gains else f"Lost by {system}"
+        query_ids = worst_first(systems if gains else systems[1:], metric)[:_LISTED]
+        stories = list(filter(attrgetter("why"), stories_of(query_ids, systems, metric)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
     lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)

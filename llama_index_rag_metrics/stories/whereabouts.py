@@ -265,6 +265,7 @@ class Losses:
 
     def __init__(self, system: System) -> None:
         self.system, self.min_score = system.name, system.run.min_score
+        self.depth = system.run.depth
         self.of_run = " (in the first run)" * bool(system.scores.repeats)
         self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
         self.n_questions = self.n_without = 0  # and those that got no relevant passage

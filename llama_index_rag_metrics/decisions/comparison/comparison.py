@@ -251,6 +251,8 @@ class Comparison(Reportable):
         mean, row = self._common_means[name, metric], self._by_metric[metric].get(name)
         bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [model.Cell(mean.mean, "score"), bounds]
+        if self.systems[name].invalid(metric):
+            cells[0] = model.Cell("not valid", tone="quiet")
         if row is None:
             cells += [model.Cell(text, tone="quiet") for text in ("baseline", None, None)]
         else:

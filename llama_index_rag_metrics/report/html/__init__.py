@@ -238,4 +238,9 @@ def _sentence(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    return escape_html(text).replace(" %", f"{_NO_BREAK}%")
+    text = escape_html(text).replace(" %", f"{_NO_BREAK}%")
+    return re.sub(
+        "rag-metrics labels [a-z]+|matcher=&#x27;text&#x27;|--matcher text",
+        r"<code>\g<0></code>",
+        text,
+    )

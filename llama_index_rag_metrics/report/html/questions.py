@@ -109,10 +109,11 @@ def _summary(
     text = escape_html(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape_html(query.query_id)}</code>"
-    failures = [loss for loss, n in losses.items() if not n]
-    reasons = [*failures, *query.summary]
-    if reasons:
-        text += f"<br>{repeated(' <small>{}</small>', reasons)}"
+    outcomes = [(item.outcome.split(":")[0], item.system) for item in query.answers if item.outcome]
+    failures = [*by_holder(outcomes, len(query.answers)), query.left_out]
+    reasons = [*failures, model.VARIES * (model.VARIES in losses), *query.summary]
+    if any(reasons):
+        text += f"<br>{repeated(' <small>{}</small>', filter(None, reasons))}"
     texts = list(map(_score, query.answers))
     scores = "".join(map("<b{}>{}</b>".format, looks, texts))
     answers = sorted((item for item in query.answers if not isnan(_number(item))), key=_number)
