@@ -35,7 +35,7 @@ class MRR(BinaryMetric):
 
 
 class AveragePrecision(BinaryMetric):
-    """The precision at the rank of each hit, summed and divided by R (trec_eval map, map_cut_k).
+    """The precision at the rank of each hit, summed, over how many are relevant (trec_eval map).
 
     >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
     0.5

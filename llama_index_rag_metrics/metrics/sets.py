@@ -19,7 +19,7 @@ __all__ += ["Abstained", "Returned"]
 
 
 class HitRate(BinaryMetric):
-    """1 if a relevant passage was retrieved, else 0 (trec_eval success_k); granular: hits / R.
+    """1 if a relevant passage was retrieved, else 0 (trec_eval success_k); granular: recall.
 
     >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
     0.0
@@ -49,7 +49,7 @@ class Precision(BinaryMetric):
 
 
 class Recall(BinaryMetric):
-    """The share of the relevant passages that was retrieved: hits / R (trec_eval recall_k).
+    """The share of the relevant passages that was retrieved (trec_eval recall_k).
 
     >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
     0.5

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from inspect import cleandoc
+from operator import attrgetter
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def with_failures(
         for text in by_holder(pairs, len(systems)):
             statements.append(Statement(text, tone))
     unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
-    if any(system.is_in_doubt for system in systems):
+    if any(map(attrgetter("is_in_doubt"), systems)):
         verdicts = [Statement(f"{_DOUBT}: {text}", "open", _DOUBT) for text, *_ in verdicts]
     if LabelView.of(metric).of_texts and verdicts:
         meaning, _, caution = meaning_of(metric).partition(" It favours ")
@@ -112,7 +113,7 @@ def nothing_measured(scores: Scores) -> str:
 
 
 def is_unmeasured(scores: Scores) -> bool:
-    return not scores.is_measured or not any(scores.n(metric) for metric in scores)
+    return not scores.is_measured or not any(map(scores.n, scores))
 
 
 def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[Statement]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
@@ -33,7 +32,6 @@ _COUNTS = {
 }
 _FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
 _WHY = "Why: results.worst(), or results.to_html(path)."
-_SIGNS = {"R": "how many passages are relevant", "P": "precision", "n": "how many were retrieved"}
 
 
 def systems_report(
@@ -65,11 +63,11 @@ def systems_report(
     for system in systems:  # or scored by what needs no labels
         scores = system.scores
         n = scores.counts.scored or max(map(scores.n, scores), default=0)
-        sizes.append(0 if system.invalid(primary) else n)
+        sizes.append(n * (not system.invalid(primary)))
     lead = with_left_out(f"{questions(sizes[0])} scored", systems[0])
     if len(set(sizes)) > 1:
         lead = f"{min(sizes):,} to {questions(max(sizes))} scored"
-    slices = [slice_table(systems, key, primary) for key in slice_by]
+    slices = map(partial(slice_table, systems, metric=primary), slice_by)
     return model.Report(
         title=title,
         lead=lead,
@@ -106,7 +104,7 @@ def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Tabl
     rows, label_head = [], "system"
     if all(map(is_unmeasured, map(attrgetter("scores"), systems))):
         systems = []
-    elif [system.name for system in systems] == ["score"]:
+    elif list(map(attrgetter("name"), systems)) == ["score"]:
         systems, label_head = [systems[0]._replace(name="mean")], ""
     for system in systems:
         intervals = system.scores.intervals()
@@ -176,12 +174,12 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
         title += f" (workers {workers.pop()})"
     rows = []
     for system, *cells in zip(systems, *columns.values(), strict=True):
-        rows.append(model.Row("this run" if system.name == "score" else system.name, cells))
+        rows.append(model.Row({"score": "this run"}.get(system.name, system.name), cells))
     return [model.Table(title, list(columns), rows, is_detail=True)]
 
 
 def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[model.Cell]]:
-    return {head: cells for head, cells in columns.items() if any(cell.value for cell in cells)}
+    return {head: cells for head, cells in columns.items() if any(map(attrgetter("value"), cells))}
 
 
 def queries_of(
@@ -252,8 +250,7 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
             low, high = limits_of(name)
             limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
             terms.append((name, f"{meaning_of(name)} Range {limits}."))
-    words = set(re.findall(r"\w+", " ".join(map(itemgetter(1), terms))))
-    return terms + [(sign, f"{_SIGNS[sign]}.") for sign in _SIGNS if sign in words]
+    return terms
 
 
 def _records(systems: Sequence[System]) -> model.Records:

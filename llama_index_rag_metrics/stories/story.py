@@ -83,7 +83,8 @@ def query_answers(
     if is_scored:
         left_out = ""
     if question.needs:
-        legend, measure = _LEGEND, "grade" * any(need.grade not in ("", "1") for need in passages)
+        legend = _LEGEND
+        measure = "grade" * (not {"", "1"}.issuperset(map(attrgetter("grade"), passages)))
     why = _why(question, list(map(attrgetter("score.value"), answers)), measure)
     remarks = list(_remarks(question, metric))
     story = model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend)
@@ -102,14 +103,14 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
     return model.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
-        text=next((item.text for item in need.items if item.text), ""),
+        text=next(filter(None, map(attrgetter("text"), need.items)), ""),
         ranks=list(map(attrgetter("rank"), need.places)),
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
         remark="; ".join(by_holder(remarks, n)),
         places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
         is_missed=bool(places) and all(place.loss for _, place in places),
-        grade="" if need.items[1:] else f"{need.items[0].grade:g}",
+        grade=f"{need.items[0].grade:g}" * (len(need.items) == 1),
     )
 
 
@@ -172,7 +173,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     elif not call.ids:
         outcome = "nothing retrieved"
     # a terminal cuts what is long: the outcome goes first
-    asked_by = f" ({one_line(call.asked_by)})" if call.asked_by else ""
+    asked_by = f" ({one_line(call.asked_by or '')})" * bool(call.asked_by)
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
@@ -203,7 +204,7 @@ def _why(
             extent = f"any {noun}" if text.endswith(whereabouts.NEVER) else f"every {noun}"
         lines.append(f"{text} in {extent}")
     for need in question.needs[:1]:  # the best grade
-        best_ranks = sorted({place.rank for place in need.places if place.rank})
+        best_ranks = sorted({*filter(None, map(attrgetter("rank"), need.places))})
         if len(best_ranks) > 1:
             noun = "relevant passage" if len(question.needs) == 1 else "best relevant passage"
             lines.append(f"{noun} at ranks {best_ranks[0]} to {best_ranks[-1]:,}")
@@ -242,13 +243,13 @@ def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
     yield from list(filter(None, conversations))[:1]
     if set(reasons) == {"not asked"}:
         yield _NOT_ASKED
-    if not question.needs and any(answer.judged for answer in question.answers):
+    if not question.needs and any(map(attrgetter("judged"), question.answers)):
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
     yield from by_holder(repeats, len(question.answers))
 
 
 def listing_title(metric: str) -> str:
-    return f"{'Highest' if lower_is_better(metric) else 'Lowest'} {metric}"
+    return f"{('Lowest', 'Highest')[lower_is_better(metric)]} {metric}"
 
 
 def worst_first(systems: Sequence[System], metric: str) -> list[str]:
@@ -261,7 +262,7 @@ def worst_first(systems: Sequence[System], metric: str) -> list[str]:
 
 
 def largest_loss_first(systems: Sequence[System], metric: str) -> list[str]:
-    sign = -1 if lower_is_better(metric) else 1
+    sign = (1, -1)[lower_is_better(metric)]
     baseline, *columns = columns_of(systems, metric)
     gains: dict[str, int] = {}
     for column in columns:
@@ -294,7 +295,7 @@ def marked_as_worse(story: model.QueryAnswers) -> model.QueryAnswers:
 
 
 def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> model.Listing:
-    sign = -1 if lower_is_better(metric) else 1
+    sign = (1, -1)[lower_is_better(metric)]
     worse_ids = [query_id for query_id in sorted(gains) if sign * gains[query_id] < 0]
     worse_ids.sort(key=lambda query_id: sign * gains[query_id])
     baseline, system = map(attrgetter("name"), systems)
@@ -302,12 +303,13 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     title = _WORSE.format(system=system, baseline=baseline, metric=metric, n=n)
     stories = list(map(marked_as_worse, stories_of(worse_ids[:_LISTED], systems, metric)))
     if not stories:
-        # where nothing is compared, the system's questions say why
-        title = f"{listing_title(metric)} on average" if gains else f"Lost by {system}"
-        query_ids = worst_first(systems if gains else systems[1:], metric)[:_LISTED]
+        title, losers = f"{listing_title(metric)} on average", systems
+        if not gains:  # nothing is compared, which the system's questions explain
+            title, losers = f"Lost by {system}", systems[1:]
+        query_ids = worst_first(losers, metric)[:_LISTED]
         stories = list(filter(attrgetter("why"), stories_of(query_ids, systems, metric)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
-    lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
+    lead, n_more = _PAGE * (len(gains) > _LISTED), len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
 
 

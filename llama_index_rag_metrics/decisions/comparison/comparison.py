@@ -229,7 +229,6 @@ class Comparison(Reportable):
         return tables
 
     def _others(self, names: Sequence[str], metrics: Sequence[str]) -> model.Table:
-        """Return means and differences, a row a system; of two systems on many, a row a metric."""
         cells: dict[tuple[str, str], list[model.Cell]] = {}
         for name, metric in product(names, metrics):
             mean, bounds, difference, *_ = self._cells(name, metric)

@@ -120,7 +120,6 @@ class Difference(Sentence):
 
     @property
     def cells(self) -> list[Cell]:
-        """The difference with its interval, and how many questions are better, same and worse."""
         tone, digits = self.statement.tone, numbers.digits_for(self.n, self.low, self.high)
         difference = Cell(self.difference, "signed", tone, self.low, self.high, digits=digits)
         return [difference, Cell((self.wins, self.ties, self.losses) if self.n else None, "tally")]

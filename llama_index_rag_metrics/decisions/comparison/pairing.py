@@ -47,7 +47,6 @@ class Paired:
         return np.asarray(~np.isnan(self.columns[metric]).any(axis=1), np.bool_)
 
     def scored(self, metric: str) -> tuple[list[str], FloatArray]:
-        """Return the ids of the questions that have all scores, and their (queries, systems)."""
         is_scored = self.is_scored(metric)
         return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
