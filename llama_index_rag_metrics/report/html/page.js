@@ -117,7 +117,7 @@ function start() {
 document.addEventListener("toggle", (event) => {
   const folded = late(event.target);
   if (folded) folded.outerHTML = folded.textContent;
-  for (const cell of event.target.querySelectorAll(".ranks td:last-child")) if (cell.textContent.length > 250) cell.tabIndex = 0;
+  for (const cell of event.target.querySelectorAll(".ranks td:last-child")) if (cell.textContent.length > 120) cell.tabIndex = 0;
   for (const cell of event.target.querySelectorAll(".ranks tr:not(.cut) td:not(:last-child)")) {
     cell.dataset.head = cell.closest("table").rows[0].cells[cell.cellIndex].textContent;
   }
