@@ -124,7 +124,7 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
         facets = dict(zip(old.facet_names, groups, strict=True))
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
         return Relevance(facets=facets, weights=weights, grades=grades)
-    groups = [ids for ids in groups if ids]
+    groups = list(filter(None, groups))
     single_ids = {ids[0] for ids in groups if len(ids) == 1}
     if old.alternatives is None and len(single_ids) == len(groups):  # each label has its own
         return Relevance(grades)

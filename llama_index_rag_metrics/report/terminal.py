@@ -61,7 +61,7 @@ def print_report(report: Report, *, console: Console | None = None) -> None:
 def to_text(report: Report, *, width: int | None = None) -> str:
     columns = width or max(shutil.get_terminal_size((100, 0)).columns, _LEAST_WIDTH)
     page = io.StringIO()
-    # where rich sees a notebook, it would display what it is to write
+    # in a notebook, rich would display what it should return
     out = Console(file=page, width=columns, color_system=None, highlight=False, force_jupyter=False)
     for part in _parts(report, columns, on_request=False):
         out.print(Trimmed(part))

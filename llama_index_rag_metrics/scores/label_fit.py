@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
@@ -113,7 +114,7 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
             shares.append(len(relevant.difference(missing)) / len(relevant))
     if not absent:
         return ""
-    if sum(shares) < len(shares) and not any(question.is_left_out for question in rows):
+    if sum(shares) < len(shares) and not any(map(attrgetter("is_left_out"), rows)):
         limit = _LIMIT.format(recall=score(sum(shares) / len(shares), digits=2))
     label, query_id = map(shorten, absent[0])
     fields = {"label": label, "question": query_id, "place": stock.place, "limit": limit}
@@ -262,7 +263,7 @@ def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
-    retrieved: set[str] = set().union(*(question.ids for question in rows))
+    retrieved: set[str] = set().union(*map(attrgetter("ids"), rows))
     pairs: dict[str, list[_Pair]] = defaultdict(list)
     n_labels = n_missing = 0
     in_stock: Mapping[str, list[str]] = {}

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.scores.scores import Scores
 
 class Item(NamedTuple):
     id: str
-    grade: float  # 0 of a group, or a facet, that no relevant passage meets; its name is the id
+    grade: float  # 0 for a group or a facet that nothing meets, whose name is the id
     passage: str | Span | None = None  # what it is recognised by, if not by its id
     text: str | None = None  # what it says, from the corpus or from any system that retrieved it
 

@@ -60,7 +60,7 @@ def systems_report(
     if figures is None or all(system.invalid(primary) or system.is_in_doubt for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
     sizes = []
-    for system in systems:  # or scored by what needs no labels
+    for system in systems:  # metrics without labels score questions that aren't counted
         scores = system.scores
         n = scores.counts.scored or max(map(scores.n, scores), default=0)
         sizes.append(n * (not system.invalid(primary)))

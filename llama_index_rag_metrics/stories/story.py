@@ -198,7 +198,7 @@ def _why(
         return by_holder(pairs, n_systems), by_holder(_joined(summaries), n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
-        noun = "run" if question.systems[0].name == "run 1" else "system"  # or asked repeatedly
+        noun = "run" if question.systems[0].name == "run 1" else "system"  # runs of one system
         extent = f"{n} of {n_systems} {noun}s"
         if n == n_systems:
             extent = f"any {noun}" if text.endswith(whereabouts.NEVER) else f"every {noun}"
@@ -221,7 +221,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _moves(question: QuestionView, scores: Sequence[object], number: int) -> dict[str, str]:
-    """A system's ranks by how it lost these passages, "" for not, beside those of the first."""
+    """Map how passages were lost, "" for not, to a system's ranks beside those of the first."""
     ranks: dict[str, list[str]] = defaultdict(list)
     for need in question.needs:
         old, place = need.places[0].rank, need.places[number]

@@ -34,12 +34,12 @@ UNMET = "no relevant passage meets it"  # said of a group, or a facet, that noth
 
 # stages of every pipeline: who retrieves, and where metrics stop
 RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"
-MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
+MOST_QUESTIONS = 20_000  # with more questions, places aren't looked up
 _TELLING = 40  # parts of fewer characters may be alike by chance
 
 
 class Whereabouts(NamedTuple):
-    """Where a system has a relevant passage, or how it lost it; without both, nobody knows."""
+    """Where a system has a relevant passage, or how it lost it; with neither, it isn't known."""
 
     loss: str = ""  # "" where it wasn't lost
     rank: int | None = None  # None where the ranking doesn't have it
@@ -69,9 +69,9 @@ class SystemAnswer:
         # what the metric wants by this system's labels
         self.needs = view.wanted(self.judged, {**spans, **matched.passages.get(query_id, {})})
         self.error = system.scores.failed.get(query_id)
-        self.is_known = False  # whether anybody knows what was found: not where the matcher failed
+        self.is_known = False  # whether it is known what was found; not if the matcher failed
         self.labels: dict[str, Sequence[str]] = {}  # passage to the labels that it stands for
-        self.ranks: dict[str, int] = {}  # of passages; none of what repeats labels above it
+        self.ranks: dict[str, int] = {}  # passage to rank, without copies of labels above it
         self.places: dict[str, Whereabouts] = {}  # label to where the ranking or a search has it
         self.text_scores: dict[str, float] = {}  # of a metric of texts, text to its score
         if ranking is None:
@@ -186,7 +186,7 @@ class Need(NamedTuple):
         return [item.id for item in self.items]
 
     def other_text(self, text: str) -> str:
-        """What a text has instead of the wanted ones; "" if it has one, or one isn't known."""
+        """Return how a text differs from the wanted ones; "" if it has one, or one is unknown."""
         words = ""
         for item in self.items:
             if not item.text or isinstance(item.passage, Span) or same_text(text, item.text):
@@ -243,7 +243,7 @@ class QuestionView:
     def _through_stages(
         self, need: Sequence[Item], places: Sequence[Whereabouts]
     ) -> Iterator[Whereabouts]:
-        """Where each stage has a need; the one after the last that had it dropped it, or failed."""
+        """Return where each stage has a need; the stage after the last that had it lost it."""
         source: Whereabouts | None = None  # of the last stage that had it
         stage = ""
         for answer, place in zip(self.answers, places, strict=True):
@@ -267,7 +267,7 @@ class Losses:
         self.system, self.min_score = system.name, system.run.min_score
         self.depth = system.run.depth
         self.of_run = " (in the first run)" * bool(system.scores.repeats)
-        self.n_wanted = 0  # relevant passages, where it is known what came; of alternatives, one
+        self.n_wanted = 0  # relevant passages of known rankings; alternatives count once
         self.n_questions = self.n_without = 0  # and those that got no relevant passage
         self.by_loss = Counter[str]()  # how many were lost in each way, as `Whereabouts.cause`
 

@@ -60,7 +60,7 @@ class GateReport(Reportable):
 
     @property
     def outcome(self) -> Outcome:
-        return min((verdict.outcome for verdict in self), key=_ORDER.index)
+        return min(map(attrgetter("outcome"), self), key=_ORDER.index)
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
@@ -74,7 +74,7 @@ class GateReport(Reportable):
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         verdicts = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         *baselines, system = self.systems
-        scores, n = system.scores, questions(max(verdict.n for verdict in self))
+        scores, n = system.scores, questions(max(map(attrgetter("n"), self)))
         extent = f"{counted(len(verdicts), 'rule', 'rules')}, {n}"
         extent = ", against ".join([extent, *map(attrgetter("name"), baselines)])
         metrics = [verdict.metric for verdict in self if verdict.metric in scores]
