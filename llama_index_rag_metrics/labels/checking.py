@@ -68,7 +68,7 @@ KINDS: Mapping[Kind, KindEntry] = {
     ),
 }
 NO_TEXT = (
-    "The dataset has no text of {unknown:,} of {named:,} labelled passages: whether these changed "
+    "The dataset has no text of {unknown:,} of {named:,} labelled passages: what became of them "
     "can't be told. Put those of the index that was labelled into RetrievalDataset(…, corpus=…)."
 )
 _FIELDS = ("kind", "id", "query_ids", "new_ids", "score", "by", "text")
@@ -157,15 +157,16 @@ class LabelFindings(Reportable):
         table = model.Table("", ("found", "what to do"), rows, label_head="")
         labels = counted(self.n_labels, "labelled passage", "labelled passages")
         outcome, decision = self._decision()
-        by_others = [note for note in self.notes if "use match_on=" in note]
+        notes = [note for note in self.notes if note != decision.text]
+        urgent = [note for note in notes if "use match_on=" in note or "be told" in note]
         return model.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,
             lead=f"{questions(len(self.questions))}, {labels}",
             outcome=outcome,
-            decision=[*(model.Statement(note, "alarm") for note in by_others), decision],
+            decision=[*(model.Statement(note, "alarm") for note in urgent), decision],
             tables=[table],
             listings=listings,
-            notes=[note for note in self.notes if note not in (*by_others, decision.text)],
+            notes=[note for note in notes if note not in urgent],
             records=model.Records.of_fields(self.findings, _FIELDS),
         )
 
@@ -247,7 +248,7 @@ def follow(
         outcome = finder.find(label)
         template = KINDS[outcome.fate].sentence
         if outcome.fate == "lost" and not label.text:
-            template = "{id!r} is gone, and its text isn't known"
+            template = "{id!r} is gone, and the dataset has no text to find it by"
         words = {"where": join_first(list(map(repr, outcome.ids))), "id": label.id}
         sentence = template.format(percent=whole_percent(outcome.score), **words)
         new_text = "".join(finder.passages.texts[key] for key in outcome.ids[:1])

@@ -135,13 +135,12 @@ def _notes(findings: list[Finding]) -> Iterator[str]:
     labels = counted(len(findings), "labelled passage", "labelled passages")
     lost_ids = [finding.query_ids for finding in findings if finding.kind == "lost"]
     n_changed = sum(finding.kind == "changed" for finding in findings)
-    unknown = sum(finding.kind == "kept" and not finding.old_text for finding in findings)
+    unknown = sum(finding.kind in ("kept", "lost") and not finding.old_text for finding in findings)
     n_several = sum(len(finding.new_ids) > 1 for finding in findings)
     if unknown:
         yield NO_TEXT.format(unknown=unknown, named=len(findings))
     if lost_ids:
-        of_questions = questions(len(set().union(*lost_ids)))
-        yield f"{len(lost_ids):,} of {labels} lost, of {of_questions}"
+        yield f"{len(lost_ids):,} of {labels} lost, of {questions(len(set().union(*lost_ids)))}"
     if n_changed:
         yield f"{n_changed:,} of {labels} moved to a text that was edited since"
     if n_several:

@@ -114,6 +114,11 @@ class TestDrift:
         kinds_of_errors = [(error.kind, error.id) for error in findings.errors]
         assert kinds_of_errors == [("split", "a"), ("changed", "b")]
 
+    def test_lost_labels_without_a_text_ask_for_it_first(self) -> None:
+        dataset = RetrievalDataset(moons().queries, moons().relevance)
+        for results in (check_labels(dataset, {"n": "Io"}), move_labels(dataset, {"n": "Io"})):
+            assert "has no text of 2 of 2 labelled" in results.report().decision[0].text
+
     def test_labels_that_name_documents(self) -> None:
         dataset = moons()
         splitter = SentenceSplitter(chunk_size=20, chunk_overlap=0)
