@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from inspect import cleandoc
+from itertools import repeat
 from operator import attrgetter
 
 import numpy as np
@@ -25,6 +26,7 @@ from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics import intervals
 
 from .label_view import LabelView, System
+from .story import joined
 from .whereabouts import BELOW, Losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
@@ -70,14 +72,13 @@ def with_failures(
         for note in filter(None, dict.fromkeys([system.invalid(metric), *scores.label_notes])):
             tone: Tone = "open" if note.startswith(GRADED) else "alarm"
             notices[tone].append((f"{note}.", name))
-        gap = "; ".join(_unanswered(system, metric))
-        if gap:
-            gaps.append((f"{gap}.", name))
+        gaps += zip(_unanswered(system, metric), repeat(name))
     statements: list[Statement] = []
     for tone, pairs in notices.items():
         for text in by_holder(pairs, len(systems)):
             statements.append(Statement(text, tone))
-    unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    lines = by_holder(joined(gaps, "; "), len(systems))
+    unanswered = [Statement(f"{text}.", "open") for text in lines]
     if any(map(attrgetter("is_in_doubt"), systems)):
         verdicts = [Statement(f"{_DOUBT}: {text}", "open", _DOUBT) for text, *_ in verdicts]
     if LabelView.of(metric).of_texts and verdicts:

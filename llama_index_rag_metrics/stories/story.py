@@ -195,7 +195,7 @@ def _why(
             summaries.append((f"{measure}s {values}", name))
         summaries += [(ranks, name) for ranks in moves.values()]
     if n_systems <= model.MOST_ABREAST:
-        return by_holder(pairs, n_systems), by_holder(_joined(summaries), n_systems)
+        return by_holder(pairs, n_systems), by_holder(joined(summaries, ", "), n_systems)
     lines = []
     for text, n in Counter(map(itemgetter(0), summaries)).items():
         noun = "run" if question.systems[0].name == "run 1" else "system"  # runs of one system
@@ -211,12 +211,12 @@ def _why(
     return list(map(sentence, lines)), lines
 
 
-def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def joined(pairs: Iterable[tuple[str, str]], sign: str) -> Iterator[tuple[str, str]]:
     systems: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for text, system in pairs:
         systems[text] += (system,)
     for holders in dict.fromkeys(systems.values()):
-        text = ", ".join(text for text in systems if systems[text] == holders)
+        text = sign.join(text for text in systems if systems[text] == holders)
         yield from zip(repeat(text), holders)
 
 
