@@ -223,13 +223,16 @@ def joined(pairs: Iterable[tuple[str, str]], sign: str) -> Iterator[tuple[str, s
 def _moves(question: QuestionView, scores: Sequence[object], number: int) -> dict[str, str]:
     """Map how passages were lost, "" for not, to a system's ranks beside those of the first."""
     ranks: dict[str, list[str]] = defaultdict(list)
-    for need in question.needs:
+    for need in sorted(question.needs, key=lambda need: need.places[number].rank or 0):
         old, place = need.places[0].rank, need.places[number]
-        if len(scores) == 1 and scores != [1.0] and place.rank:
-            ranks[place.cause].append(f"{place.rank:,}")
-        elif old and place.rank and old != place.rank and scores[0] != scores[number]:
+        is_told = bool(place.cause) or (len(scores) == 1 and scores != [1.0])
+        if old and place.rank and old != place.rank and (is_told or scores[0] != scores[number]):
             ranks[place.cause].append(f"{old:,} → {place.rank:,}")
-    return {cause: f"rank {', '.join(changes)}" for cause, changes in ranks.items()}
+        elif place.rank and is_told:
+            ranks[place.cause].append(f"{place.rank:,}")
+    return {
+        loss: f"rank{'s' * (len(texts) > 1)} {', '.join(texts)}" for loss, texts in ranks.items()
+    }
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:

@@ -76,7 +76,7 @@ _HOW = (
     "At most worse by: how far the true mean on {metric}, in its unit, may lie below the best "
     "configuration's; all bounds hold at once with {confidence} confidence."
 )
-_RIVALS = " The first {n} score the same here, maybe not on other questions: they have bounds, too."
+_RIVALS = " The first {n} score the same here; on other questions they may differ by their bound."
 _WHY = ' Question by question: compare(found.results, baseline="{best}").to_html("report.html").'
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
@@ -321,7 +321,7 @@ class Sweep(Reportable):
         text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
         if self._finished and len(self._tied) > 1:
             text += _RIVALS.format(n=len(self._tied))
-        if len(self._finished) > 1:
+        if rows[1:]:
             text += _WHY.format(best=(self.recommended or self.ranked[0]).name)
         title, n_core = f"Configurations on {self.primary}", len(self.configurations[0].shown) + 2
         return model.Table(title, list(cells), rows, "rank", text=text, n_core=n_core)

@@ -129,7 +129,7 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
             # where it is narrow, an interval is two lines, not three
             text = f"{escape_html(shown(cell, interval=False))}{interval}"
-            text = text.replace(" to ", f"{_NO_BREAK}to ")
+            text = text.replace(" to ", f"{_NO_BREAK}to ").replace(" ms", f"{_NO_BREAK}ms")
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             elif cell.losses and systems:
