@@ -316,7 +316,6 @@ def losses_of(systems: Sequence[System], questions: Iterable[QuestionView]) -> l
 
 
 def losses_sentence(counts: Sequence[Losses]) -> str:
-    """What each system lost, in one sentence; "" where nobody knows, or where systems are many."""
     pairs = [(str(of_system), of_system.system) for of_system in counts if of_system.n_wanted]
     if not pairs or len(pairs) > MOST_ABREAST:
         return ""
