@@ -125,10 +125,8 @@ class ReportedAnswer(NamedTuple):
 
 
 class QueryAnswers(NamedTuple):
-    """One query: what was asked ("" if not known), what was wanted, what came from each system."""
-
     query_id: str
-    text: str
+    text: str  # "" where it isn't known
     wanted: Sequence[Wanted] = ()  # what was missed first
     answers: Sequence[ReportedAnswer] = ()
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how

@@ -163,7 +163,7 @@ def _lines(figure: Figure) -> _Plot:
             plot.segment(k, mean, next_k, next_mean, **_stroke(series))
         for (k, mean), mark in zip(points, series.marks, strict=True):
             plot.symbol(k, mean, series, mark)
-        thin = {"stroke": _colour(series), "stroke_opacity": ".5"}
+        thin = {"stroke": _colour(series), "stroke_opacity": ".5" if label else "0"}
         plot.segment(points[-1][0], end, "100%", end, **thin)
         leader = element("line", x1="0", y1=_pixels(end), x2="10", y2=_pixels(place), **thin)
         text = element("text", escape_html(label), x="14", y=_pixels(place + 4))

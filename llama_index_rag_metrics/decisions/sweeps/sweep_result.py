@@ -294,7 +294,6 @@ class Sweep(Reportable):
         )
 
     def _twin(self, twin: Configuration) -> str:
-        """What differs from the best one, and on which metric its mean is better."""
         leader, pairs = self.ranked[0], twin.shown.items()
         text = ", ".join(f"{name}={value}" for name, value in pairs if value != leader.shown[name])
         for metric in self.metric_names[1:]:

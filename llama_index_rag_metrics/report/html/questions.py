@@ -168,7 +168,7 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
 
 def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     for passage in query.wanted:
-        remark, look = "", ("quiet", "lost")[any(passage.losses)]
+        remark, look = "", ("quiet", "lost")[passage.is_missed]
         if passage.remark and not query.is_of_many:  # whose names would be a paragraph
             remark = f" <span class={look}>{escape_html(passage.remark)}</span>"
         remark += f" {_text(passage.text, size.characters)}"
