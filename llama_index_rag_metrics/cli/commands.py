@@ -215,5 +215,4 @@ def unbroken_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # the latter is what rich makes of it
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -127,8 +127,7 @@ _lock = threading.Lock()
 
 
 def _sessions_of(tags: Mapping[str, Any]) -> list[CapturedSession]:
-    keys = str(tags.get(TAG, "")).split()
-    return [_sessions[key] for key in keys if key in _sessions]
+    return [_sessions[key] for key in str(tags.get(TAG, "")).split() if key in _sessions]
 
 
 def _around(span_id: str | None) -> Iterator[str]:

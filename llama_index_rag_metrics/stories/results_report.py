@@ -59,18 +59,10 @@ def systems_report(
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) or system.is_in_doubt for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
-    sizes = []
-    for system in systems:  # metrics without labels score questions that aren't counted
-        scores = system.scores
-        n = scores.counts.scored or max(map(scores.n, scores), default=0)
-        sizes.append(n * (not system.invalid(primary)))
-    lead = with_left_out(f"{questions(sizes[0])} scored", systems[0])
-    if len(set(sizes)) > 1:
-        lead = f"{min(sizes):,} to {questions(max(sizes))} scored"
     slices = map(partial(slice_table, systems, metric=primary), slice_by)
     return model.Report(
         title=title,
-        lead=lead,
+        lead=_lead(systems, primary),
         decision=decision,
         about=about(systems),
         tables=[means_table(systems, metrics), *counts_tables(systems), *slices],
@@ -82,6 +74,17 @@ def systems_report(
         queries=partial(queries_of, systems, primary),
         records=_records(systems),
     )
+
+
+def _lead(systems: Sequence[System], metric: str) -> str:
+    sizes = []
+    for system in systems:  # metrics without labels score questions that aren't counted
+        scores = system.scores
+        n = scores.counts.scored or max(map(scores.n, scores), default=0)
+        sizes.append(n * (not system.invalid(metric)))
+    if len(set(sizes)) > 1:
+        return f"{min(sizes):,} to {questions(max(sizes))} scored"
+    return with_left_out(f"{questions(sizes[0])} scored", systems[0])
 
 
 def with_left_out(lead: str, system: System) -> str:

@@ -70,8 +70,7 @@ class EmbeddingSimilarity(TextMetric):
         vectors = await self._embed("embedding", model, texts, model.get_text_embedding_batch)
         if {len(vector)} != set(map(len, vectors)):
             raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
-        similarities = _similarity(self.mode, np.array(vector), np.array(vectors))
-        return list(similarities.tolist())
+        return list(_similarity(self.mode, np.array(vector), np.array(vectors)).tolist())
 
     async def _embed(
         self,
