@@ -12,7 +12,8 @@ from support.reported import EVIL, METRICS, baseline, comparison, other, results
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, evaluate, score_rankings
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
-from llama_index_rag_metrics.report.html import fragment, html_page
+from llama_index_rag_metrics.report import model
+from llama_index_rag_metrics.report.html import fragment, html_page, questions
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Statement, Table
 
 
@@ -120,6 +121,10 @@ def test_passages_show_the_scores_of_a_metric_of_texts_and_its_cutoff() -> None:
     rows = re.findall("<td>(?:<code>)?([abc]\\b|below[^<]*)", page)
     assert rows[2:] == ["below the cutoff 2", "a"]
     assert "0 is no word in common" in results.report().decision[-1].text
+    items = [model.ReportedItem(name, name, name, 1, grade=name) for name in ("2,500", "1,250")]
+    answer = model.ReportedAnswer("s", Cell(1.0, "score"), items)
+    markup = questions.question(model.QueryAnswers("q", "?", answers=[answer], measure="score"))
+    assert re.findall("--share:([0-9]+%)", markup) == ["100%", "50%"]
 
 
 def test_text_from_data_becomes_no_markup(html: str) -> None:

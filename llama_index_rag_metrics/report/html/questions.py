@@ -207,8 +207,9 @@ def _grade(query: model.QueryAnswers, grade: str) -> str:
     if query.wanted or not grade:
         return f"<td>{grade}" * bool(query.measure)
     items = chain.from_iterable(answer.retrieved or () for answer in query.answers)
-    highest = max(3.0, *(float(item.grade or 0) for item in items))
-    return f'<td style="--share:{whole_percent(float(grade) / highest)}">{grade}'
+    scores = [float(item.grade.replace(",", "") or 0) for item in items]
+    share = float(grade.replace(",", "")) / max(3.0, *scores)
+    return f'<td style="--share:{whole_percent(share)}">{grade}'
 
 
 def _cells(
