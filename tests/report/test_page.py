@@ -33,11 +33,8 @@ class Parsed(HTMLParser):
         self.text += data
 
     def questions(self) -> dict[str | None, dict[str, str | None]]:
-        return {
-            values["id"]: values
-            for tag, values in self.tags
-            if tag == "details" and values.get("class") == "q"
-        }
+        details = [values for tag, values in self.tags if tag == "details"]
+        return {values["id"]: values for values in details if values.get("class") == "q"}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +57,7 @@ def test_slices_are_folded_below_the_questions() -> None:
 def test_questions_of_one_system_begin_with_the_worst() -> None:
     ranks = {"q1": ["a"], "q2": ["x", "a"], "q3": ["x"]}
     labels = {name: ["a"] for name in ranks}
-    texts = {name: name for name in ranks}
-    dataset = {"queries": texts, "corpus": {}, "relevant_docs": labels}
+    dataset = {"queries": {n: n for n in ranks}, "corpus": {}, "relevant_docs": labels}
     scores = evaluate(ranks.__getitem__, dataset, ["mrr"])
     questions = Parsed(html_page(scores.report(full=True))).questions()
     asked = {name: attributes["data-asked"] for name, attributes in questions.items()}
@@ -116,7 +112,6 @@ def test_passages_show_the_scores_of_a_metric_of_texts_and_its_cutoff() -> None:
     dataset = {"queries": {"q": "sea?"}, "corpus": texts, "relevant_docs": {}}
     results = evaluate(lambda query: ["b", "c", "a"], dataset, ["bm25_similarity@2"])
     page = html_page(results.report(full=True))
-    assert "<th>rank<th>score<th>passage" in page
     assert '--share:0%">0<td><code>b' in page
     rows = re.findall("<td>(?:<code>)?([abc]\\b|below[^<]*)", page)
     assert rows[2:] == ["below the cutoff 2", "a"]

@@ -43,7 +43,6 @@ def repeated(template: str, texts: Iterable[str]) -> str:
 def question(
     query: model.QueryAnswers, size: Size = SIZES[0], queries: model.Queries | None = None
 ) -> str:
-    """One question, folded; its attributes are what the page's script filters and sorts by."""
     scores = list(map(_number, query.answers))
     gains = []
     if queries and queries.compared:
