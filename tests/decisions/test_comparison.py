@@ -185,7 +185,7 @@ class TestOut:
         ({"metrics": []}, "metrics: expected a metric that every system has, got "),
         ({"margin": -0.1}, "margin: expected a difference too small to matter, such as 0.02; 0"),
         ({"margin": "0.02"}, "margin: expected a difference too small to matter"),
-        ({"systems": {"bm25": scores(1), "x": 0.5}}, "system 'x': expected the results of an eval"),
+        ({"systems": {"bm25": scores(1), "x": 0.5}}, "system 'x': expected results of evaluate()"),
         ({"systems": {"bm25": scores(1)}}, "systems: expected two systems or more"),
         ({"systems": [scores(1)]}, "systems: expected two systems or more: a mapping"),
         (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown, whole_percent
-from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
+from llama_index_rag_metrics.report.text import by_holder, escape_html, listed, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 _LINE = 90  # characters
@@ -141,7 +141,7 @@ def _unfolded(query: model.QueryAnswers, size: Size, looks: Sequence[str]) -> It
     for lines, systems in searchers.items():
         title = "Searches"
         if len(query.answers) > 1:
-            title += f" of {', '.join(systems)}"
+            title += f" of {listed(systems)}"
         items = repeated("<li>{}", lines)
         searches += f"<div><h4>{escape_html(title)}</h4><ol>{items}</ol></div>"
     if searches:
