@@ -217,7 +217,7 @@ def _listing(listing: model.Listing) -> Iterator[str]:
 
 
 def _around(inner: str, template: str) -> str:
-    return template.format(inner) if inner else ""
+    return template.format(inner) * bool(inner)
 
 
 def _fold(title: str, inner: str) -> str:
