@@ -172,7 +172,7 @@ def score_with(
     def asked_at(row: int) -> Asked:
         texts = getattr(rankings[row], "texts", None)
         is_left_out = options.failed == "exclude" and errors[row] is not None
-        return Asked(query_ids[row], relevance[row], ids_of(rankings[row]), texts, is_left_out)
+        return Asked(query_ids[row], given_labels[row], ids_of(rankings[row]), texts, is_left_out)
 
     needs, tokenizer = needs_of(metrics), options.tokenizer
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
