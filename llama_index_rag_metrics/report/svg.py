@@ -190,7 +190,6 @@ def _marks(figure: Figure) -> _Plot:
         for mark in series.marks:
             plot.symbol(x.across(mark.x), plot.down(y, mark.y), series, mark)
             labels.setdefault((x.share(mark.x), plot.down(y, mark.y)), []).insert(0, mark.label)
-    # where no other label may be: middles and widths, of points and of labels
     boxes = [(across * _NARROW, down, 12.0) for across, down in labels]
     for (across, down), texts in reversed(labels.items()):
         label = _cut(one_line(", ".join(texts)), _TITLE_CHARACTERS)
