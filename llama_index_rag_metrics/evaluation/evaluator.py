@@ -195,7 +195,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         for metric in self.metrics:
             if metric.metric_name not in results[0].metric_dict:
                 reason = f"{metric.metric_name} has no value for {shorten(query)}."
-                sentence = " ".join([reason, *(results.scores.notes or [_NO_LABEL])])
+                causes = [note for note in results.scores.notes if metric.metric_name in note]
+                sentence = " ".join([reason, *(causes or [_NO_LABEL])])
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
         return results[0].model_copy(update={"mode": RetrievalEvalMode(mode)})
 

@@ -25,6 +25,7 @@ LabelsLike: TypeAlias = "Mapping[str, RelevanceLike] | str | os.PathLike[str] | 
 
 _MOST_SHOWN = 5
 _FIELDS = ("query_id", "id", "best_rank", "spread")
+_PART = "What differs most comes first: until everything is labelled, differences look too large."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,7 @@ class Pool(Reportable):
     def to_jsonl(self, path: str | os.PathLike[str]) -> None:
         """Write the items for those who label: query_id, query, doc_id, text; one per line.
 
-        Systems and ranks are hidden. `write_review_page` makes a page of it; with a "grade" in
-        every line, `read_qrels` reads the file.
+        Systems and ranks are hidden. With a "grade" in every line, `read_qrels` reads the file.
         """
         write_lines(Path(path), map(to_json, self.records()))
 
@@ -79,17 +79,17 @@ class Pool(Reportable):
     def report(self, *, full: bool = False) -> Report:
         """How many passages have no label, and which to label next."""
         passages = counted(len(self), "passage", "passages")
-        decision = Statement(f"Label {passages}.", "open")
+        decision = [Statement(f"Label {passages}.", "open"), Statement(_PART, "quiet")]
         if not self.n_unjudged:
             text = f"Every passage within the first {self.depth:,} of a system is labelled."
-            decision = Statement(text, "best")
+            decision = [Statement(text, "best")]
         remarks = []
         for item in self.items:
             remarks.append((item.query_id, item.query, [f"{item.id}  {item.text}".rstrip()]))
         return Report(
             title=f"Labels for the first {self.depth:,}",
             lead=f"{self.n_judged:,} labelled, {self.n_unjudged:,} unlabelled passages retrieved",
-            decision=[decision],
+            decision=decision,
             listings=[Listing.of("To label next", remarks, _MOST_SHOWN)],
             records=Records.of_fields(self.items, _FIELDS),
         )

@@ -161,7 +161,7 @@ class Listing:
     @property
     def more_in_words(self) -> str:
         if self.n_unlisted > 0:
-            return f"further questions: {self.n_unlisted:,}"
+            return f"and {self.n_unlisted:,} more"
         return ""
 
     @property

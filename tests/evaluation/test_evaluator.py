@@ -201,7 +201,7 @@ class TestSingleQuery:
         assert image == result.model_copy(update={"mode": RetrievalEvalMode.IMAGE})
 
     def test_needs_relevance(self) -> None:
-        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr@10"], retriever=Scripted(SCRIPT))
         nothing: Any
         for nothing in ([], None, {"d1": 0}):
             with pytest.raises(InvalidInput, match=r"no value for 'first\?'. It needs a label"):

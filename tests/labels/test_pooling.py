@@ -77,6 +77,7 @@ def test_report_names_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}})
     assert pooled.report().decision[0].text == "Label 2 passages."
+    assert "until everything is labelled" in pooled.report().decision[1].text
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
     assert {record["id"] for record in json.loads(pooled.to_json())} == {"a", evil}
     done = pool({"x": {"q": ["a"]}}, {"q": {"a": 0}})
