@@ -230,9 +230,9 @@ def _lost_passage(
 ) -> LostPassage:
     """A passage that was wanted and lost; of alternatives that which was retrieved, or the best."""
     item = next((alternative for alternative in need if alternative.id == place.item), need[0])
-    rank, text = place.rank or place.was, item.text or ""
-    if place.loss == whereabouts.OTHER_ID:
-        rank = None
+    rank, text = place.rank, item.text or ""
+    if place.loss == whereabouts.DROPPED:
+        rank = place.was
     return LostPassage(place.stage, query_id, item.id, item.grade, text, rank, place.cause)
 
 

@@ -189,7 +189,7 @@ class Finder:
 
     def _held(self, label: Label, covers: Mapping[str, Cover], by: By) -> Found:
         ids = self._holders(covers, _LEAST_PIECE[by])
-        score = share(_together(covers[key] for key in ids))
+        score = share(_together(map(covers.__getitem__, ids)))
         if score < self._threshold:
             return Found("lost", score)
         new_ids = tuple(key for key in ids if share(covers[key]) >= self._threshold)
@@ -207,7 +207,7 @@ class Finder:
         ids = [key for key in candidates if share(covers[key]) >= self._threshold]
         candidates = candidates[len(ids) :]
         while candidates:
-            together = _together(covers[key] for key in ids)
+            together = _together(map(covers.__getitem__, ids))
             gains = [share(covers[key] & ~together) for key in candidates]
             if share(together) >= max(WHOLE, self._threshold) or max(gains) < minimum:
                 break

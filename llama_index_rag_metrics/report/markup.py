@@ -69,8 +69,7 @@ def _listed(listing: Listing) -> Iterator[str]:
             yield from _bullets("    ", answer.searches or ())
             yield from _bullets("    ", map(str, (answer.retrieved or ())[: listing.n_items]))
         yield from _bullets("  ", query.remarks)
-    if listing.more_in_words:
-        yield f"- {listing.more_in_words}"
+    yield from _bullets("", filter(None, [listing.more_in_words]))
 
 
 def _bullets(indent: str, lines: Iterable[str]) -> Iterator[str]:

@@ -143,9 +143,7 @@ class QueryAnswers(NamedTuple):
 
     def more_wanted(self, n_listed: int) -> str:
         n = len(self.wanted) - n_listed
-        if n > 0:
-            return f"and {n:,} more relevant"
-        return ""
+        return f"and {n:,} more relevant" * (n > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +158,7 @@ class Listing:
 
     @property
     def more_in_words(self) -> str:
-        if self.n_unlisted > 0:
-            return f"and {self.n_unlisted:,} more"
-        return ""
+        return f"and {self.n_unlisted:,} more" * (self.n_unlisted > 0)
 
     @property
     def legend(self) -> str:

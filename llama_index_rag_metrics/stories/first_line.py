@@ -132,8 +132,7 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
         if width > _WIDEST:
             n_enough = numbers.two_digits_up(mean.n * (width / _NARROW) ** 2)
             sizes = {"width": numbers.score(width, digits=2), "enough": n_enough}
-            narrow = numbers.score(_NARROW, digits=2)
-            text = _TOO_FEW.format(questions=numbers.questions(mean.n), narrow=narrow, **sizes)
+            text = _TOO_FEW.format(questions=numbers.questions(mean.n), narrow=_NARROW, **sizes)
             yield Statement(text, "quiet")
     if scores.repeats:
         runs = runs_of(scores.repeats, metric)

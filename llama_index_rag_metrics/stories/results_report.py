@@ -79,8 +79,7 @@ def systems_report(
 def _lead(systems: Sequence[System], metric: str) -> str:
     sizes = []
     for system in systems:  # metrics without labels score questions that aren't counted
-        scores = system.scores
-        n = scores.counts.scored or max(map(scores.n, scores), default=0)
+        n = system.scores.counts.scored or max(map(system.scores.n, system.scores), default=0)
         sizes.append(n * (not system.invalid(metric)))
     if len(set(sizes)) > 1:
         return f"{min(sizes):,} to {questions(max(sizes))} scored"
@@ -153,8 +152,10 @@ def counts_tables(systems: Sequence[System]) -> list[model.Table]:
     for system in systems:
         for heading, name in _COUNTS.items():
             tone: model.Tone = "alarm" if name in ("empty", "failed") else "normal"
-            cell = model.Cell.of(getattr(system.scores.counts, name), "count", tone)
-            counts[heading].append(cell)
+            n = getattr(system.scores.counts, name)
+            if name == "scored" and {None}.issuperset(map(system.mean, system.scores)):
+                n = 0
+            counts[heading].append(model.Cell.of(n, "count", tone))
         costs["tokens a question"].append(model.Cell.of(system.run.mean_tokens, "count"))
         latency = system.run.latency
         if latency:
@@ -195,10 +196,12 @@ def queries_of(
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
     places: dict[str, int] = {}
-    order = largest_loss_first if compared else worst_first
-    if metric:
+    valid = [system for system in systems if system.mean(metric) is not None]
+    is_compared = compared and len(valid) > 1 and valid[0] is systems[0]
+    if valid:
         places = dict(zip(query_ids, range(len(query_ids)), strict=True))
-        query_ids = dict.fromkeys(order(systems, metric)) | query_ids
+        order = largest_loss_first if is_compared else worst_first
+        query_ids = dict.fromkeys(order(valid, metric)) | query_ids
     stories = stories_of(query_ids, systems, metric, stages=stages)
     details = compared, stages, lower_is_better(metric), len(systems) > n, places
     return model.Queries(metric, list(map(attrgetter("name"), systems)), stories, *details)

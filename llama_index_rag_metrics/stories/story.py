@@ -32,10 +32,10 @@ _WORDS = {
     whereabouts.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
     whereabouts.OVER: "over the budget of {cutoff:,} tokens",
     whereabouts.OTHER_ID: "rank {was:,}, under another id ({name})",
+    whereabouts.IN_PART: "rank {was:,}, in part under another id ({name})",
     whereabouts.DROPPED: "dropped by {stage} (was {was:,})",
     whereabouts.IN_CALL: "in search {search}, not in the result",
 }
-_PLACES = ("hit", "lost")
 _LEFT_OUT = {"no_relevant": "nothing relevant", "unjudged": "not labelled"}
 _ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
@@ -108,7 +108,7 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> mod
         losses=[place.cause for _, place in question.deciding(need.places)],
         where="; ".join(by_holder(pairs, n)),
         remark="; ".join(by_holder(remarks, n)),
-        places=[_PLACES[bool(place.loss)] * place.is_known for place in need.places],
+        places=[("hit", "lost")[bool(place.loss)] * place.is_known for place in need.places],
         is_missed=bool(places) and all(place.loss for _, place in places),
         grade=f"{need.items[0].grade:g}" * (len(need.items) == 1),
     )
@@ -193,7 +193,7 @@ def _why(
         elif answer.text_scores and not question.needs:
             values = ", ".join(map(count, answer.text_scores.values()))
             summaries.append((f"{measure}s {values}", name))
-        summaries += [(ranks, name) for ranks in moves.values()]
+        summaries += zip(moves.values(), repeat(name))
     if n_systems <= model.MOST_ABREAST:
         return by_holder(pairs, n_systems), by_holder(joined(summaries, ", "), n_systems)
     lines = []
@@ -351,5 +351,4 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         listing = model.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
         return model.Report(title, decision=decision, listings=[listing], records=records)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = Reportable.__str__

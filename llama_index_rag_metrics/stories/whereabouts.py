@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from llama_index_rag_metrics.rankings.matching.likeness import same_text
+from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, likeness, same_text
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -27,9 +28,10 @@ NOT_INDEXED = "not in the index"
 BELOW = "below the cutoff"
 OVER = "over the token budget"
 OTHER_ID = "under another id"
+IN_PART = "in part under another id"
 DROPPED = "dropped by a stage"
 IN_CALL = "in a search, not in the result"
-LOSSES = (NEVER, NOT_INDEXED, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)  # how passages are lost
+LOSSES = (NEVER, NOT_INDEXED, BELOW, OVER, OTHER_ID, IN_PART, DROPPED, IN_CALL)
 UNMET = "no relevant passage meets it"  # said of a group, or a facet, that nothing can meet
 
 # stages of every pipeline: who retrieves, and where metrics stop
@@ -69,6 +71,7 @@ class SystemAnswer:
         # what the metric wants by this system's labels
         self.needs = view.wanted(self.judged, {**spans, **matched.passages.get(query_id, {})})
         self.error = system.scores.failed.get(query_id)
+        self.is_valid = not system.invalid(metric)
         self.is_known = False  # whether it is known what was found; not if the matcher failed
         self.labels: dict[str, Sequence[str]] = {}  # passage to the labels that it stands for
         self.ranks: dict[str, int] = {}  # passage to rank, without copies of labels above it
@@ -150,21 +153,22 @@ class SystemAnswer:
             return NOWHERE
         if not need[0].grade:
             return Whereabouts(UNMET)
-        places, texts, names = [], [], set()
-        for item in need:
-            names.add(item.id)
-            if item.id in self.places:
-                places.append(self.places[item.id])
-            if item.text and not item.passage:
-                texts.append(item.text.strip())
+        names = list(map(attrgetter("id"), need))
+        places = picked(self.places, names).values()
+        texts = [item.text.strip() for item in need if item.text and not item.passage]
         if places:
             return min(places, key=lambda place: (place.rank or math.inf, place.search or 0))
-        # after a new ingestion, ids are others
+        # after a new ingestion, ids are others, and perhaps chunks
+        parts = []
         for retrieved, rank in self.ranks.items():
             text = (self.texts[retrieved] or "").strip()
             if any(_is_same(label_text, text) for label_text in texts):
                 return Whereabouts(OTHER_ID, None, retrieved, rank, stage=RETRIEVER)
-        if names.issubset(self.system.retrieval.absent):
+            if not self.is_valid and likeness(texts, [text]).max(initial=0) >= CONTAINED:
+                parts.append(Whereabouts(IN_PART, None, retrieved, rank, stage=RETRIEVER))
+        if parts:
+            return parts[0]
+        if set(names).issubset(self.system.retrieval.absent):
             return Whereabouts(NOT_INDEXED, stage=RETRIEVER)
         return Whereabouts(NEVER, stage=RETRIEVER)
 

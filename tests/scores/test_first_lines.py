@@ -54,7 +54,6 @@ def test_labels_under_other_ids_come_first_and_in_alarm() -> None:
     (first,) = report.decision
     assert first.tone == "alarm"
     assert first.text == f"Not a valid score: 8 of 8 {UNDER_OTHER_IDS}"
-    # no number is shown that somebody could take for a score
     (recall, *_) = report.tables[0].rows
     assert [cell.value for cell in recall.cells] == ["not valid"]
     assert not report.figures
@@ -64,8 +63,9 @@ def test_labels_under_other_ids_come_first_and_in_alarm() -> None:
     queries = again(0).report(full=True).queries
     assert queries is not None
     assert {answer.score.value for story in queries().stories for answer in story.answers} == {None}
+    assert not queries().places  # as asked
+    assert "scored" not in report.tables[1].head
     assert not any("valid" in note for note in report.notes)  # it is said once
-    # of stored scores, too
     assert sentences(again(0).scores)[0] == first.text
 
 

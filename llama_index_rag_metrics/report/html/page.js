@@ -58,8 +58,8 @@ function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
   const isCompared = all.some((question) => gains(question).some((gain) => !isNaN(gain)));
-  let orders = { asked: "as asked", worst: "lowest score first" };
-  if (all[0]?.dataset.asked && all[0].dataset.score) orders = { written: isCompared ? "largest loss first" : "worst first", asked: "as asked" };
+  let orders = { asked: "as asked" };
+  if (all[0]?.dataset.score) orders = { written: isCompared ? "largest loss first" : "worst first", asked: "as asked" };
   if (isCompared) Object.assign(orders, { gain: "largest gain first", worst: "lowest score first" });
   const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
