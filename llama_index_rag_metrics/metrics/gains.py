@@ -72,8 +72,7 @@ class NDCG(GainMetric):
 class ERR(GainMetric):
     """Expected reciprocal rank: the expected 1 / rank of the passage that satisfies a reader.
 
-    Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade (Chapelle et
-    al., CIKM 2009).
+    Σ 1/rank · stop · Π(1 - stop before), stop = (2^grade - 1) / 2^max_grade (Chapelle, CIKM 2009).
 
     >>> ERR(max_grade=1).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
     0.25

@@ -18,8 +18,6 @@ __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
 class MRR(BinaryMetric):
     """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
 
-    The granular form is LlamaIndex's and non-standard: finding more can lower it.
-
     >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
     0.5
     """

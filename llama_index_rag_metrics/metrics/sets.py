@@ -36,8 +36,6 @@ class HitRate(BinaryMetric):
 class Precision(BinaryMetric):
     """The share of relevant passages among those retrieved (trec_eval set_P); @k: hits / k.
 
-    With a cutoff, missing ranks count as non-relevant (trec_eval P_k).
-
     >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
     0.2
     """

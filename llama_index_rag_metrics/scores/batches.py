@@ -123,10 +123,9 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
     """Names or metrics as metrics of rankings that compare ids."""
     accepted = []
     for metric in metric_names.metrics(metrics):
-        name = metric.metric_name
         if not isinstance(metric, RankingMetric):
             remedy = "A metric of texts needs the questions and the texts: use evaluate()."
-            raise InvalidInput("metrics", name, "metrics of rankings", remedy)
+            raise InvalidInput("metrics", metric.metric_name, "metrics of rankings", remedy)
         accepted.append(metric)
     return accepted
 

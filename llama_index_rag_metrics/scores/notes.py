@@ -9,7 +9,7 @@ import numpy as np
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, TokenBudget
 from llama_index_rag_metrics.rankings.relevance import as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, slope
 from llama_index_rag_metrics.report.numbers import counted, score
@@ -38,6 +38,7 @@ _BELOW = (
     "that min_grade don't count as relevant"
 )
 _SHALLOW = "metrics at {beyond} got at most {most}: is similarity_top_k too small?"
+_ROOM = "{name} has room left in {n:,} of {rankings:,} rankings: is similarity_top_k too small?"
 _SHORT = (
     "{short} of {scored} questions got fewer passages than are relevant, and {name} measures them "
     "against the best ranking of that length; {other} has the mean {mean}"
@@ -136,6 +137,11 @@ def other_notes(
     if deepest is None:
         deepest = int(judged.depth.max(initial=0))
     yield from depth_notes(metrics, deepest)
+    for metric in metrics:
+        if isinstance(metric.cutoff, TokenBudget) and judged.tokens is not None and deepest:
+            n = np.count_nonzero(judged.n_fitting(metric.cutoff) == judged.depth)
+            if n > len(judged) / 2:
+                yield _ROOM.format(name=metric.metric_name, n=n, rankings=len(judged))
 
 
 def depth_notes(metrics: Iterable[object], deepest: int) -> Iterator[str]:

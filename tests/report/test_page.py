@@ -115,7 +115,7 @@ def test_passages_show_the_scores_of_a_metric_of_texts_and_its_cutoff() -> None:
     assert '--share:0%">0<td><code>b' in page
     rows = re.findall("<td>(?:<code>)?([abc]\\b|below[^<]*)", page)
     assert rows[2:] == ["below the cutoff 2", "a"]
-    assert "0 is no word in common" in results.report().decision[-1].text
+    assert "unless its name says otherwise: 0 is no" in results.report().decision[-1].text
     items = [model.ReportedItem(name, name, name, 1, grade=name) for name in ("2,500", "1,250")]
     answer = model.ReportedAnswer("s", Cell(1.0, "score"), items)
     markup = questions.question(model.QueryAnswers("q", "?", answers=[answer], measure="score"))

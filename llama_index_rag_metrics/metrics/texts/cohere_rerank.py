@@ -42,7 +42,7 @@ _opening = threading.Lock()
 
 
 class CohereRerankRelevancy(TextMetric):
-    """Relevance of the retrieved texts to the question by Cohere's reranker, max over the texts.
+    """Relevance of the retrieved texts by Cohere's reranker, max unless the name says otherwise.
 
     Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
     Nothing retrieved scores 0. It computes the same as LlamaIndex core's metric of that name, and

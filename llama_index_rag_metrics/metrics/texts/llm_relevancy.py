@@ -62,7 +62,7 @@ class GradedRelevance(Relevance):
 
 
 class LLMRelevancy(TextMetric):
-    """Relevance of the retrieved passages to the question, the mean of an LLM's grades: 0 has
+    """An LLM's grades of the retrieved passages, their mean unless the name says otherwise: 0 has
     nothing to do with the question, 1 is on its subject, 2 has part of an answer, 3 the exact one.
 
     The rubric is UMBRELA's (https://arxiv.org/abs/2406.06519). Nothing retrieved scores 0. Each

@@ -21,7 +21,7 @@ __all__ = ["RerankRelevancy"]
 
 
 class RerankRelevancy(TextMetric):
-    """The relevance of the retrieved texts to the question by a reranker, max over the texts.
+    """Relevance of the retrieved texts by a reranker, max over them unless the name says otherwise.
 
     The range is the reranker's: [1, 10] for LlamaIndex's LLMRerank, unbounded for cross-encoders. A
     text that the reranker leaves out of its answer scores 0, as does nothing retrieved. A `top_n`

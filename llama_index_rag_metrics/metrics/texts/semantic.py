@@ -25,9 +25,9 @@ __all__ = ["BM25Similarity", "EmbeddingSimilarity"]
 
 
 class EmbeddingSimilarity(TextMetric):
-    """Similarity of the retrieved texts to the question by their embeddings, mean over the texts:
-    1 is alike, 0 unrelated, by cosine. It favours a retriever that searches by these embeddings:
-    confirm what it finds with labels, or on another metric.
+    """Similarity of the retrieved texts to the question by their embeddings; unless its name says
+    otherwise by cosine (1 is alike, 0 unrelated), mean over the texts. It favours a retriever that
+    searches by these embeddings: confirm what it finds with labels, or on another metric.
 
     euclidean is 1 / (1 + distance), in (0, 1], dot unbounded. Nothing retrieved has no value.
 
@@ -121,9 +121,9 @@ def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray
 
 
 class BM25Similarity(TextMetric):
-    """How well the retrieved texts fit the question's words, by BM25, mean over the texts: 0 is no
-    word in common, and there is no highest score. It favours a retriever that searches by BM25:
-    confirm what it finds with labels, or on another metric.
+    """How well the retrieved texts fit the question's words, by BM25, mean over the texts unless
+    its name says otherwise: 0 is no word in common, and there is no highest score. It favours a
+    retriever that searches by BM25: confirm what it finds with labels, or on another metric.
 
     Σ over the query's words of idf · tf·(k1+1) / (tf + k1·(1 − b + b·length/average length)), with
     Lucene's idf = ln(1 + (N − df + 0.5) / (df + 0.5)). df, N and the average length are those of
