@@ -9,8 +9,6 @@ from .numbers import shown
 from .text import escape_markdown, excerpt
 
 _SIGNS: Mapping[Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
-_BOLD: tuple[Tone, ...] = ("best", "alarm")
-_QUESTION_CHARACTERS = 200
 
 
 def to_markdown(report: Report) -> str:
@@ -52,12 +50,12 @@ def _cell(cell: Cell) -> str:
         return _SIGNS.get(cell.tone, "") + text
     if cell.form == "text":
         text = escape_markdown(text)
-    return f"**{text}**" if cell.tone in _BOLD else text
+    return f"**{text}**" if cell.tone in ("best", "alarm") else text
 
 
 def _listed(listing: Listing) -> Iterator[str]:
     for query in listing.queries:
-        text = excerpt(query.text, _QUESTION_CHARACTERS)
+        text = excerpt(query.text, most=200)
         yield f"- {escape_markdown(query.query_id)}: {escape_markdown(text)}".removesuffix(": ")
         yield from _bullets("  ", query.why)
         for passage in query.wanted[: listing.n_wanted]:

@@ -11,7 +11,6 @@ from llama_index_rag_metrics.runtime.masking import join_first
 
 from .text import excerpt, passage_line
 
-MOST_WANTED = 5
 VARIES = "score varies"  # said of a question that runs score differently
 MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first
 
@@ -152,7 +151,7 @@ class Listing:
     queries: Sequence[QueryAnswers]
     n_unlisted: int = 0  # how many there are beyond these
     n_items: int = 1  # how many retrieved items of each answer a text shows; 0: the scores alone
-    n_wanted: int = MOST_WANTED  # how many relevant passages of a question it lists
+    n_wanted: int = 5  # how many relevant passages of a question it lists
     on_request: str = ""  # where to find them, as `str()` leaves them out and says that instead
     lead: str = ""  # sentences shown below it
 
@@ -193,8 +192,7 @@ class Queries:
     stages: bool = False  # whether the baseline of a system is the one before it
     lower_is_better: bool = False
     of_runs: bool = False  # whether the systems are the runs of one, and their mean
-    # the places of questions as asked, where another order is
-    places: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict)  # as asked, where another order is
 
 
 class Mark(NamedTuple):
@@ -266,4 +264,5 @@ class Report:
 
     @property
     def failures_title(self) -> str:
-        return f"Failed: {sum(len(failure.query_ids) for failure in self.failures):,}"
+        query_ids = set[str]().union(*map(attrgetter("query_ids"), self.failures))
+        return f"Failed: {len(query_ids):,}"

@@ -37,15 +37,16 @@ _WORDS = {
     whereabouts.IN_CALL: "in search {search}, not in the result",
 }
 _LEFT_OUT = {"no_relevant": "nothing relevant", "unjudged": "not labelled"}
-_ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
 _WORSE = "Where {system} is worse than {baseline} on {metric}: {n}"
 _PAGE = 'The page has every question: to_html("report.html"), or --html.'
-_LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
+_ITEMS = 3  # how many retrieved passages of a question, or questions of a comparison, are listed
+_WANTED = 2  # relevant passages of each
 _OTHER_TEXT = ", with another text: “{text}”"
 _LEGEND = "in brackets the grade of the label; without: unlabelled"
 _LEGEND_OF_TEXTS = "in brackets the {measure} by {metric}"
+_FURTHER = "Chunks of one passage share a rank, that of the first; further ones: {n}."
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -63,7 +64,6 @@ def query_answers(
     names = short_ids(chain.from_iterable(ids))
     passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
-    # what is ranked alike goes last
     passages.sort(key=lambda passage: len(set(passage.ranks)) == 1)
     n = max(map(len, scores), default=0)
     answers, text, left_out, legend, measure, is_scored = [], "", "", "", "", False
@@ -147,8 +147,7 @@ def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> mo
     retrieved, searches, ranks = [], None, dict(answer.ranks)
     for item in ranking.ids:
         grade, name = answer.grade_of(item), names[item]
-        # the first of copies has the rank
-        rank, text = ranks.pop(item, None), answer.texts[item]
+        rank, text = ranks.pop(item, None), answer.texts[item]  # of copies the first has it
         words = ""
         if grade is not None:
             words = f"{grade:g}"
@@ -230,25 +229,31 @@ def _moves(question: QuestionView, scores: Sequence[object], number: int) -> dic
             ranks[place.cause].append(f"{old:,} → {place.rank:,}")
         elif place.rank and is_told:
             ranks[place.cause].append(f"{place.rank:,}")
-    return {
-        loss: f"rank{'s' * (len(texts) > 1)} {', '.join(texts)}" for loss, texts in ranks.items()
-    }
+    words = {}
+    for loss, texts in ranks.items():
+        noun = f"rank{'s' * (len(texts) > 1)}"
+        texts[-2:] = [" and ".join(texts[-2:])]
+        words[loss] = f"{noun} {', '.join(texts)}"
+    return words
 
 
 def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
-    conversations, reasons, repeats = dict[str, None](), [], []
+    conversations, reasons, pairs = dict[str, None](), [], []
     for answer in question.answers:
         scores = answer.system.scores
         conversations[conversation_sentence(scores.metadata.get(question.query_id, {}))] = None
         reasons.append(scores.excluded.get(question.query_id))
         if scores.repeats:
-            repeats.append((_OF_RUNS.format(n=len(scores.repeats)), answer.system.name))
+            pairs.append((_OF_RUNS.format(n=len(scores.repeats)), answer.system.name))
+        if answer.ranking is not None:
+            n = len(set(answer.ranking.ids)) - len(answer.ranks)
+            pairs += [(_FURTHER.format(n=n), answer.system.name)] * (n > 0)
     yield from list(filter(None, conversations))[:1]
     if set(reasons) == {"not asked"}:
         yield _NOT_ASKED
     if not question.needs and any(map(attrgetter("judged"), question.answers)):
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
-    yield from by_holder(repeats, len(question.answers))
+    yield from by_holder(pairs, len(question.answers))
 
 
 def listing_title(metric: str) -> str:
@@ -304,15 +309,15 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
     baseline, system = map(attrgetter("name"), systems)
     n = f"{len(worse_ids):,} of {questions(len(gains))}"
     title = _WORSE.format(system=system, baseline=baseline, metric=metric, n=n)
-    stories = list(map(marked_as_worse, stories_of(worse_ids[:_LISTED], systems, metric)))
+    stories = list(map(marked_as_worse, stories_of(worse_ids[:_ITEMS], systems, metric)))
     if not stories:
         title, losers = f"{listing_title(metric)} on average", systems
         if not gains:  # nothing is compared, which the system's questions explain
             title, losers = f"Lost by {system}", systems[1:]
-        query_ids = worst_first(losers, metric)[:_LISTED]
+        query_ids = worst_first(losers, metric)[:_ITEMS]
         stories = list(filter(attrgetter("why"), stories_of(query_ids, systems, metric)))
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
-    lead, n_more = _PAGE * (len(gains) > _LISTED), len(worse_ids) - len(stories)
+    lead, n_more = _PAGE * (len(gains) > _ITEMS), len(worse_ids) - len(stories)
     return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
 
 

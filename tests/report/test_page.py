@@ -73,7 +73,7 @@ def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     assert gains["q2"] == "-0.36907"
     assert gains["q3"] is None
     assert questions["q1"]["data-loss"] == "never retrieved"
-    assert "alert(1)&lt;/script&gt;: 1 of 2 never retrieved, rank 2 → 1<" in html  # by its name
+    assert "alert(1)&lt;/script&gt;: 1 of 2 never retrieved, rank 2\u00a0→\u00a01<" in html
     assert questions["q3"]["data-loss"] == "nothing relevant"
     assert questions["q4"]["data-loss"] == "failed"
     assert questions["q5"]["data-loss"] == "nothing retrieved|never retrieved"

@@ -18,17 +18,14 @@ from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.report.text import escape_html
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
-from .questions import SIZES, question, repeated
+from .questions import NO_BREAK, SIZES, question, repeated
 
 _CLASS = ' class="{}"'
 _BADGE = '<b class="badge {}">{}</b>'
 _ROOM, _LEAST = 2_500_000, 400  # bytes of all relevant passages, and of each at least
 _CUT = "Relevant passages are cut at {:,} characters; worst(n=20).to_html(…) has them whole."
-_NO_BREAK = "\u00a0"
 # with as many columns, or a longer label, each row is a list of named values on a narrow screen
 _MOST_COLUMNS, _LONGEST_LABEL = 5, 24
-# what the three numbers of a tally are called, and what a click on each of them filters by
-_TALLY = ("better", "same", "worse")
 _LINK = '<a href="#rag-questions" class={0} data-show="{0} {1}" title="show them">{2}</a>'
 
 
@@ -129,7 +126,7 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
             # where it is narrow, an interval is two lines, not three
             text = f"{escape_html(shown(cell, interval=False))}{interval}"
-            text = text.replace(" to ", f"{_NO_BREAK}to ").replace(" ms", f"{_NO_BREAK}ms")
+            text = text.replace(" to ", f"{NO_BREAK}to ").replace(" ms", f"{NO_BREAK}ms")
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             elif cell.losses and systems:
@@ -153,7 +150,7 @@ def _heading(name: str, side: str) -> str:
 
 def _tally(counts: Sequence[float], system: int) -> str:
     links = []
-    for n, name in zip(counts, _TALLY, strict=True):
+    for n, name in zip(counts, ("better", "same", "worse"), strict=True):
         link = f"{n:,}"
         if n:
             link = _LINK.format(name, system, link)
@@ -238,7 +235,7 @@ def _sentence(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    text = escape_html(text).replace(" %", f"{_NO_BREAK}%")
+    text = escape_html(text).replace(" %", f"{NO_BREAK}%")
     return re.sub(
         "rag-metrics labels [a-z]+|matcher=&#x27;text&#x27;|--matcher text",
         r"<code>\g<0></code>",

@@ -55,7 +55,7 @@ function words(question) {
 }
 
 function start() {
-  const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
+  const search = make("input", { type: "search", placeholder: "question, id or passage" });
   const systems = split(place.dataset.systems, "|");
   const isCompared = all.some((question) => gains(question).some((gain) => !isNaN(gain)));
   let orders = { asked: "as asked" };

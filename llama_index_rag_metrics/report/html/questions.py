@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report.numbers import NO_VALUE, shown, whole_percen
 from llama_index_rag_metrics.report.text import by_holder, escape_html, listed, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
-_LINE = 90  # characters
+NO_BREAK = "\u00a0"
 _ROW = "<tr>{}<td><code>{}</code>{}"
 _CUT = "<tr class=cut><td colspan={}><td>below the cutoff {:,}"
 
@@ -24,20 +24,21 @@ class Size(NamedTuple):
     questions: float
     items: int  # passages of each system
     short: int  # characters of a passage that isn't relevant
+    unlabelled: int  # and of one in a question without labels
     is_late: bool = False  # whether a browser that runs the script reads it when it unfolds
     characters: int = sys.maxsize  # of a relevant passage
 
 
 SIZES = (
-    Size(20, 10, 400),
-    Size(100, 5, 75),
-    Size(1_000, 3, 70),
-    Size(float("inf"), 1, 24, is_late=True),
+    Size(20, 10, 90, 400),
+    Size(100, 5, 75, 400),
+    Size(1_000, 3, 70, 70),
+    Size(float("inf"), 1, 24, 24, is_late=True),
 )
 
 
 def repeated(template: str, texts: Iterable[str]) -> str:
-    return "".join(template.format(escape_html(text)) for text in texts)
+    return "".join(map(template.format, map(escape_html, texts))).replace(" → ", "\u00a0→\u00a0")
 
 
 def question(
@@ -178,7 +179,7 @@ def _relevant(query: model.QueryAnswers, size: Size) -> Iterator[str]:
 
 def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first; beside labels one line each."""
-    characters = min(size.short, _LINE) if query.wanted else size.short
+    characters = size.short if query.wanted or query.left_out else size.unlabelled
     places = []
     for column, answer in enumerate(query.answers):
         for item in answer.retrieved or ():
@@ -195,7 +196,7 @@ def _others(query: model.QueryAnswers, size: Size) -> Iterator[str]:
         cells = _cells(query, ranks[item.id]) + _grade(query, item.grade)
         if cutoff is not None and (item.rank or 0) > cutoff:
             yield _CUT.format(cells.count("<td"), cutoff)
-            cutoff, characters = None, min(characters, _LINE)
+            cutoff, characters = None, size.short
         text = f" {_text(item.text or '', characters)}"
         name = item.name.removesuffix(f" [{item.grade}]")
         yield _ROW.format(cells, escape_html(name), text)
