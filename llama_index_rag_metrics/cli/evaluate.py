@@ -177,10 +177,10 @@ def _show(
     from llama_index_rag_metrics.scores.scores import json_of
 
     systems = {result.run.name: result for result in results}
+    report = report_of(systems, worst=WORST, slice_by=keys)
     if html is not None:
-        write_page(report_of(systems, slice_by=keys), html)
-    scores = json_of([result.scores for result in results])
-    show_report(report_of(systems, worst=WORST, slice_by=keys), scores, json)
+        write_page(report, html)
+    show_report(report, json_of([result.scores for result in results]), json)
 
 
 def report_of(

@@ -54,9 +54,10 @@ def run_score(
     scored = [stored.scores(path, metrics, min_score) for path in paths]
     names = named_apart([scores.name for scores in scored], paths)
     systems = {name: scores.replace(name=name) for name, scores in zip(names, scored, strict=True)}
+    report = report_of(systems, worst=WORST)
     if html is not None:
-        write_page(report_of(systems), html)
-    show_report(report_of(systems, worst=WORST), json_of(list(systems.values())), json)
+        write_page(report, html)
+    show_report(report, json_of(list(systems.values())), json)
     fail_if(any(scores.failed for scores in scored))
 
 

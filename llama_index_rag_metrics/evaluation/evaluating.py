@@ -173,8 +173,10 @@ class Evaluation:
 
     def _with_all_ids(self, run: Run) -> Run:
         """The run whose ids are checked: the first stage's, where later ones only drop passages."""
-        retrieved = self._first_run = self._first_run or run
-        if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
+        if self._first_run is None:
+            self._first_run = run
+        retrieved = self._first_run
+        if all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
             return retrieved
         return run
 

@@ -61,6 +61,8 @@ class Plan:
     failed: Failed = "zero"
     show_progress: bool = False
     raise_on_error: bool = False
+    # counts tokens, where a metric needs them or a tokenizer is given; set by __post_init__
+    counter: TokenCounter | None = field(init=False, default=None)
 
     @classmethod
     def of(
@@ -102,9 +104,6 @@ class Plan:
             check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
         if self.tokenizer is not None or "tokens" in needs_of(self.metrics):
             object.__setattr__(self, "counter", TokenCounter.of(self.tokenizer))
-
-    counter: TokenCounter | None = field(init=False, default=None)
-    """Counts tokens; None where no metric needs them, and no tokenizer is given."""
 
     @property
     def compares_ids(self) -> bool:

@@ -92,10 +92,10 @@ def _read_source(source: Any, fields: Fields) -> Parts:
 
 def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
     parts = {name: value[name] for name in (*_MAPPINGS, "name", "notes") if value.get(name)}
+    part_names = (*_MAPPINGS, "relevant_docs", GRADED_BY)
+    expected = f"only the parts {', '.join(_MAPPINGS)}"
     for name, part in value.items():
-        is_known = name in (*_MAPPINGS, "relevant_docs", GRADED_BY)
-        expected = f"only the parts {', '.join(_MAPPINGS)}"
-        location.check(is_known or not isinstance(part, Mapping), expected, name)
+        location.check(name in part_names or not isinstance(part, Mapping), expected, name)
     labels = parts.get("relevance") or value.get("relevant_docs") or {}
     location.check(isinstance(labels, Mapping), "the labels of each query id", labels)
     graders = value.get(GRADED_BY) or {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run, slope
@@ -46,9 +46,13 @@ _TURNED = (
     "line, as distances do, and the highest is taken for the best; negate distances"
 )
 _LIKE_ROWS = "Taken for comments: {n:,} lines of six columns that begin with #, such as {first}"
-_Time: TypeAlias = tuple[int, str]  # which time a question was asked, from 1 on, and its id
 # the passages of a question and their scores, by what orders them or tells them apart
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
+
+
+class _Attempt(NamedTuple):
+    repeat: int  # which time the question was asked, from 1 on
+    query_id: str
 
 
 def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None = None) -> Run:
@@ -94,7 +98,8 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
         reader.add(row, location)
     for key, value in (opened.value or {}).items():
         location = Location(f"{opened.location.path}, question {key!r}")
-        reader.add_ranking((1, records.read_id(key, location)), _ranking(value, location), location)
+        attempt = _Attempt(1, records.read_id(key, location))
+        reader.add_ranking(attempt, _ranking(value, location), location)
     return reader.run(name or opened.name)
 
 
@@ -148,8 +153,8 @@ class _RunReader:
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
         self._order = ""
-        self._rankings: dict[_Time, Ranking] = {}
-        self._passages: dict[_Time, _Passages] = {}
+        self._rankings: dict[_Attempt, Ranking] = {}
+        self._passages: dict[_Attempt, _Passages] = {}
         self._queries: dict[str, str] = {}
         self._is_log = False
 
@@ -163,15 +168,15 @@ class _RunReader:
         if isinstance(text, str):
             self._queries.setdefault(query_id, text)
         self._is_log |= row.get(IS_LOG) is True
-        time = records.read_repeat(row, location, fields), query_id
+        attempt = _Attempt(records.read_repeat(row, location, fields), query_id)
         if has_ranking:
-            self.add_ranking(time, records.read_ranking(row, location, fields), location)
+            self.add_ranking(attempt, records.read_ranking(row, location, fields), location)
         else:
-            self._add_passage(self._passages.setdefault(time, {}), query_id, row, location)
+            self._add_passage(self._passages.setdefault(attempt, {}), query_id, row, location)
 
-    def add_ranking(self, time: _Time, ranking: Ranking, location: Location) -> None:
-        location.check(time not in self._rankings, ONCE, time[1])
-        self._rankings[time] = ranking
+    def add_ranking(self, attempt: _Attempt, ranking: Ranking, location: Location) -> None:
+        location.check(attempt not in self._rankings, ONCE, attempt.query_id)
+        self._rankings[attempt] = ranking
 
     def _add_passage(
         self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
@@ -201,14 +206,13 @@ class _RunReader:
 
     def run(self, name: str) -> Run:
         """Return the run; where questions were asked again, with a run for each time."""
-        rankings = map_values(self._ordered, self._passages)
-        rankings |= self._rankings
+        rankings = map_values(self._ordered, self._passages) | self._rankings
         runs: list[dict[str, Ranking]] = [{}]
-        for time in sorted(rankings, key=itemgetter(0)):
-            n_before = sum(time[1] in rankings_before for rankings_before in runs)
+        for attempt in sorted(rankings, key=attrgetter("repeat")):
+            n_before = sum(attempt.query_id in rankings_before for rankings_before in runs)
             if n_before == len(runs):
                 runs.append({})
-            runs[n_before][time[1]] = rankings[time]
+            runs[n_before][attempt.query_id] = rankings[attempt]
         repeats: list[Run] = []
         if len(runs) > 1:
             repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
@@ -297,12 +301,10 @@ class _QrelsReader:
 
     def add_object(self, value: Mapping[Any, Any], location: Location) -> None:
         """Add the labels of a dataset, or {query id: labels}."""
-        labels = value
-        models: Mapping[str, Any] = {}
-        metadata: Mapping[str, Any] = {}
-        if is_dataset(value):
-            labels = value.get("relevance") or value.get("relevant_docs") or {}
-            models, metadata = value.get(records.GRADED_BY) or {}, value.get("metadata") or {}
+        parts = value if is_dataset(value) else {"relevance": value}
+        labels = parts.get("relevance") or parts.get("relevant_docs") or {}
+        models = parts.get(records.GRADED_BY) or {}
+        metadata = parts.get("metadata") or {}
         for key, entry in labels.items():
             place = Location(f"{location.path}, question {key!r}")
             relevance = records.graded(records.read_relevance(entry, place), models.get(key))

@@ -346,14 +346,13 @@ def compare(
     noun = "conversation" if clusters is None else "cluster"
     keys = list(product(list(scores)[1:], paired.columns, [baseline]))
     reported = {key: system_of(systems[key], key)._replace(scores=scores[key]) for key in scores}
-    notes = [*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)]
     return Comparison(
         systems=reported,
         baseline=baseline,
         means=_means(paired, confidence),
         differences=tuple(differences_of(paired, keys, confidence, margin)),
         confidence=confidence,
-        notes=tuple(notes),
+        notes=(*_notes(paired, scores, noun, is_all=metrics is None), *_asked_otherwise(reported)),
         paired=paired,
     )
 

@@ -185,7 +185,7 @@ def read_scores(path: str | Path, system: str | None = None) -> Scores:
         system = next(iter(by_name))
     if system is None or system not in by_name:
         names = " or ".join(map(repr, by_name))
-        raise InvalidInput("--system", system, f"the name of a system in {path}, {names}")
+        raise InvalidInput("system", system, f"the name of a system in {path}, {names}")
     return by_name[system]
 
 

@@ -275,7 +275,6 @@ class Sweep(Reportable):
     @property
     def _decision_of_finished(self) -> str:
         best, until, template = self.ranked[0], "", _DECISIONS[self._outcome]
-        recommended = self.recommended or best
         if self._shortfalls.queries is not None:
             until = f"until you have about {numbers.two_digits_up(self._shortfalls.queries)}, "
         twins = list(map(self._twin, self._tied[1:]))
@@ -283,10 +282,10 @@ class Sweep(Reportable):
             template += _TWINS
         return template.format(
             best=best.name,
-            recommended=recommended.name,
+            recommended=self._proposal.name,
             n=len(self._finished),
             metric=self.primary,
-            bound=numbers.shown(self._bound(recommended)),
+            bound=numbers.shown(self._bound(self._proposal)),
             confidence=numbers.percent(self.confidence),
             questions=numbers.questions(len(self._scores)),
             twins=listed(twins),
@@ -321,13 +320,16 @@ class Sweep(Reportable):
         if self._finished and len(self._tied) > 1:
             text += _RIVALS.format(n=len(self._tied))
         if rows[1:]:
-            text += _WHY.format(best=(self.recommended or self.ranked[0]).name)
+            text += _WHY.format(best=self._proposal.name)
         title, n_core = f"Configurations on {self.primary}", len(self.configurations[0].shown) + 2
         return model.Table(title, list(cells), rows, "rank", text=text, n_core=n_core)
 
+    @property
+    def _proposal(self) -> Configuration:
+        return self.recommended or self.ranked[0]
+
     def _label(self, rank: int, configuration: Configuration) -> str:
-        is_chosen = configuration is (self.recommended or self.ranked[0])
-        return f"{rank}{' ✓' * is_chosen}"
+        return f"{rank}{' ✓' * (configuration is self._proposal)}"
 
     def _heading(self, cost: str) -> str:
         k = LabelView.of(self.primary).k
@@ -386,7 +388,8 @@ class Sweep(Reportable):
                 amounts.append(point.tokens)
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
                 mark = model.Mark(point.tokens, mean, title, label=self._label(rank, point))
-                series.append(model.Series(point.name, _GREY * ("✓" not in mark.label), [mark]))
+                colour = _GREY * (point is not self._proposal)
+                series.append(model.Series(point.name, colour, [mark]))
         if max(amounts) * (1 - saving) <= min(amounts[1:], default=0.0):
             return None
         return model.Figure("marks", self._heading("tokens"), self.primary, series)

@@ -95,7 +95,7 @@ class JudgedRankings:
         if (cutoff, min_grade) in self._views:
             return self._views[cutoff, min_grade]
         length = self._length(cutoff)
-        is_within = self.item_rank <= _of_each(self.item_query, length)
+        is_within = self.item_rank <= _length_by_item(self.item_query, length)
         item = (is_within & _reaches(self.item_grade, min_grade)).nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
         # weak: in a circle, the arrays would stay until the garbage collector comes
@@ -153,7 +153,7 @@ class JudgedRankings:
         if spans is None or (self.n_gaining.any() and spans.rank.all()):
             return None
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
-        last = _of_each(spans.query, self._length(cutoff))
+        last = _length_by_item(spans.query, self._length(cutoff))
         is_within = (spans.rank > 0) & (spans.rank <= last)
         expected, retrieved = spans.cover(is_expected, len(self)), spans.cover(is_within, len(self))
         return Coverage(expected, retrieved, spans.cover(is_expected | is_within, len(self)))
@@ -253,7 +253,7 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
     return grade > 0 if min_grade is None else grade >= min_grade
 
 
-def _of_each(query: IntArray, length: IntArray) -> IntArray:
+def _length_by_item(query: IntArray, length: IntArray) -> IntArray:
     return length[query] if length.ndim else length
 
 

@@ -19,7 +19,7 @@ from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, 
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _Labels: TypeAlias = "RelevanceLike | None"  # None: not judged
-_PLACE = 32  # an item's place is one number: its query, and in so many bits its position
+_POSITION_BITS = 32  # of an item's place, one number: its query, then its position
 
 
 def judge(
@@ -214,7 +214,7 @@ def _groups(
     n_items = 0
     for query, relevance, ranking in grouped:
         groups = relevance.alternatives or ()
-        place_in_all = {item: (query << _PLACE) + rank for rank, item in enumerate(ranking)}
+        place_in_all = {item: (query << _POSITION_BITS) + rank for rank, item in enumerate(ranking)}
         number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
         n_items += len(number)
         for group_number, group in enumerate(groups, len(query_of)):
@@ -229,7 +229,7 @@ def _groups(
         np.array(query_of, np.int64),
         np.array(weights),
         pair_group,
-        np.searchsorted((item_query << _PLACE) + position, pair_place),
+        np.searchsorted((item_query << _POSITION_BITS) + position, pair_place),
         member_group.astype(np.int64),
         member_item.astype(np.int64),
         member_grade.copy(),
