@@ -129,9 +129,8 @@ def pipeline(source: Source, plan: Plan) -> Ask:
             remedy = "Give them to the tools or engines that retrieve."
             raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
         for call in calls:
-            bundle = QueryBundle(question.query_str)
             nodes = copies(as_nodes(answer.items))  # a retriever may keep its own
-            answer.items = await within(plan.timeout, call(nodes, bundle))
+            answer.items = await within(plan.timeout, call(nodes, QueryBundle(question.query_str)))
             answer.notes = [*answer.notes, *call.notes]
         return answer
 

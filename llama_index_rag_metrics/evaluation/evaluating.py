@@ -72,6 +72,7 @@ _TEXTS_ALONE = (
 )
 _GRADED = GRADED + "{metric.graded_by}, not by people, from {low:g} to {high:g} ({metric})"
 _UNPLACED = "{n:,} of {all:,} passages have no place in a document: span metrics leave them out"
+_FEW = "postprocessors got the index's first {n:,}: as_retriever(similarity_top_k=...) takes more"
 _TEXTLESS = "{n:,} of {all:,} passages have no text, and score 0: functions return nodes, not ids"
 _MOST_QUERIES = 500  # enough for a note: comparing texts takes about a millisecond a query
 
@@ -136,6 +137,8 @@ class Evaluation:
         notes = [*_first_notes(plan, runs[0]), *filter(None, [*fit, note])]
         if not run.depth:  # then what is known of the answers says why
             notes += answers.notes
+        if self.source.depth is not None and (stage or plan.node_postprocessors):
+            answers.notes.append(_FEW.format(n=self.source.depth))
         retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
         scores = scores.replace(
             notes=list(dict.fromkeys([*notes, *scores.notes, *answers.notes])),

@@ -158,5 +158,4 @@ def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if error.filename not in (None, partial, str(partial)):
             raise
-        reason = error.strerror or str(error)
-        raise OSError(error.errno or errno.EIO, reason, str(path)) from error
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error

@@ -83,14 +83,13 @@ def test_request_has_one_depth(names: list[str], expected: int) -> None:
     assert retrieval_depth(chosen) == expected
     evaluator = RetrieverEvaluator(metrics=chosen, retriever=index)
     options: dict[str, Any] = {"match_on": "ref_doc_id"}
-    runs = [
-        evaluate(index, dataset, chosen, **options).run,
-        evaluate_stages(index, {"list": Postprocessor(function=list)}, dataset, chosen, **options)[
-            "retriever"
-        ].run,
-        evaluator.model_copy(update=options).evaluate_dataset(dataset).run,
-    ]
-    assert [len(run["q"].ids) for run in runs] == [expected] * 3
+    chain = {"list": Postprocessor(function=list)}
+    stages = evaluate_stages(index, chain, dataset, chosen, **options)
+    by_evaluator = evaluator.model_copy(update=options).evaluate_dataset(dataset)
+    results = [evaluate(index, dataset, chosen, **options), by_evaluator, *stages.values()]
+    assert [len(each.run["q"].ids) for each in results] == [expected] * 4
+    noted = [f"first {expected}: as_retriever" in str(each.scores.notes) for each in results]
+    assert noted == [False, False, True, True]
 
 
 def test_cancellation_inside_the_retriever_fails_its_query_only() -> None:

@@ -62,8 +62,7 @@ class Paired:
         return Contest(scores, highest - lowest, worst, clusters)
 
     def units(self, keys: Iterable[Key]) -> Units:
-        differences = np.stack(list(starmap(self.values, keys)), axis=1)
-        return Units.of(differences, self.clusters)
+        return Units.of(np.stack(list(starmap(self.values, keys)), axis=1), self.clusters)
 
     def widest(self, keys: Iterable[Key]) -> FloatArray:
         """Return (keys,) R, how far two scores of these systems can be apart, by those seen."""
