@@ -189,7 +189,7 @@ class Evaluation:
         """What is wrong with labels beside their note, and the labels that the index lacks."""
         absent, dataset = frozenset[str](), self.plan.dataset
         if matched is not None:
-            return [matched.unlike], absent
+            return [matched.unlike, matched.in_part], absent
         if not self.plan.compares_ids or (label_note or "").startswith(NOT_VALID):
             return [], absent
         indexed = indexed_ids(self.source.asked, self.plan.match_on)

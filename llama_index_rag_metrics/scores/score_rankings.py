@@ -95,7 +95,10 @@ def score_rankings(
     scored_metrics = ranking_metrics(metrics)
     about: dict[str, Any] = {}
     if isinstance(expected, RetrievalDataset):
-        about = _about(expected, scored_metrics)
+        if expected.expected_texts and not expected.relevance and compares_ids(scored_metrics):
+            raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
+        stock = Stock(ids=expected.corpus, texts=texts_of_passages(expected))
+        about = {"queries": expected.queries, "metadata": dict(expected.metadata), "stock": stock}
         expected = {**dict.fromkeys(expected.queries), **expected.relevance}
     expected, retrieved = _read(expected, read_qrels), _read(retrieved, read_run)
     run = retrieved if isinstance(retrieved, Run) else Run()
@@ -112,13 +115,6 @@ def score_rankings(
     else:
         scores = score(expected, retrieved, options)
     return scores.replace(name=name or run.name)
-
-
-def _about(dataset: RetrievalDataset, metrics: Sequence[RankingMetric]) -> dict[str, Any]:
-    if dataset.expected_texts and not dataset.relevance and compares_ids(metrics):
-        raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
-    stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
-    return {"queries": dataset.queries, "metadata": dict(dataset.metadata), "stock": stock}
 
 
 def _score_run(
@@ -148,7 +144,6 @@ def _scored_runs(
         # a query that was asked less often than others isn't one that nothing was retrieved for
         missing = run.keys() - run_of_time.keys()
         asked_labels = picked(labels, filterfalse(missing.__contains__, labels))
-        # of the last runs few questions may be left
         yield score(asked_labels, run_of_time, replace(options, checks_ids=number == 0))
 
 

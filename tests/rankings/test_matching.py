@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.passages import NodePlaces
 from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, letters, likeness, words
-from llama_index_rag_metrics.rankings.matching.matched import Expected, as_matcher
+from llama_index_rag_metrics.rankings.matching.matched import Expected, Matched, as_matcher
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
@@ -43,7 +43,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 def match(
     expected: Sequence[str], retrieved: Sequence[str], threshold: float = CONTAINED
 ) -> list[list[int]]:
-    """For each retrieved text the positions of the expected ones that it covers."""
     return [np.flatnonzero(row).tolist() for row in likeness(expected, retrieved) >= threshold]
 
 
@@ -306,28 +305,26 @@ class TestNodes:
 
 
 class TestMatching:
-    def match(self, wanted: Span, retrieved: list[Span | None]) -> list[list[str]]:
-        labels = Relevance(["w"], spans={"w": wanted})
-        dataset = RetrievalDataset({"q": "?"}, {"q": labels})
+    def matched(self, wanted: Span, retrieved: Sequence[Span | None]) -> Matched:
+        dataset = RetrievalDataset({"q": "?"}, {"q": Relevance(spans={"w": wanted})})
         ids = [f"n{number}" for number in range(len(retrieved))]
-        return match_run(Run({"q": Ranking(ids, spans=retrieved)}), dataset, "span").stands_for["q"]
+        return match_run(Run({"q": Ranking(ids, spans=retrieved)}), dataset, "span")
 
     def test_half_of_the_expected_span_decides(self) -> None:
         retrieved = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
-        found = self.match(Span("a", 100, 200), [*retrieved, None])
-        assert found == [["w"], ["n1"], ["n2"], ["w"], ["n4"]]
+        matched = self.matched(Span("a", 100, 200), [*retrieved, None])
+        assert matched.stands_for["q"] == [["w"], ["n1"], ["n2"], ["w"], ["n4"]]
+        assert "missed: 1." in self.matched(Span("a", 100, 200), [Span("a", 0, 149)]).in_part
 
     @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6))
     @examples(100)
     def test_characters_as_sets(self, edges: list[tuple[int, int]]) -> None:
         wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
         characters = set(range(wanted.start, wanted.end))
-        shares = [
-            len(characters & set(range(span.start, span.end))) / len(characters)
-            for span in retrieved
-        ]
-        found = [names == ["w"] for names in self.match(wanted, [*retrieved])]
-        assert found == [share >= 0.5 for share in shares]
+        matched = self.matched(wanted, retrieved)
+        for names, span in zip(matched.stands_for["q"], retrieved, strict=True):
+            shared = characters & set(range(span.start, span.end))
+            assert (names == ["w"]) == (2 * len(shared) >= len(characters))
 
 
 class TestEvaluator:
@@ -335,9 +332,8 @@ class TestEvaluator:
         return RetrievalDataset(queries={"q": "?"}, relevance={"q": ["p1", "p2"]}, **parts)
 
     def chunks(self) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(node=chunk) for chunk in splitter(30).get_nodes_from_documents([MOONS])
-        ]
+        chunks = splitter(30).get_nodes_from_documents([MOONS])
+        return [NodeWithScore(node=chunk) for chunk in chunks]
 
     def test_spans_of_the_labels(self) -> None:
         chunks = self.chunks()
@@ -392,9 +388,8 @@ def test_auto_merging_scores_by_text_what_it_loses_by_id() -> None:
     # three leaves of one parent are retrieved, and the parent takes their place
     parent = get_root_nodes(nodes)[0]
     children = [child.node_id for child in parent.child_nodes]  # type: ignore[union-attr]
-    retrieved = [
-        NodeWithScore(node=leaf, score=1.0) for leaf in leaves if leaf.node_id in children[:3]
-    ]
+    first_leaves = [leaf for leaf in leaves if leaf.node_id in children[:3]]
+    retrieved = [NodeWithScore(node=leaf, score=1.0) for leaf in first_leaves]
     assert len(retrieved) / len(children) > 0.5
     merging = AutoMergingRetriever(
         Scripted({"?": retrieved}),  # type: ignore[arg-type]

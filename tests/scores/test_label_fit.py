@@ -324,13 +324,18 @@ def test_passages_that_match_without_being_the_same() -> None:
     assert first_lines(results)[0] == first_lines(stored)[0]
 
 
-def test_likeness_is_never_whole_where_texts_differ() -> None:
-    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["abcdefghij" * 5]})
-    run = Run({"q": Ranking(["n"], texts=["abcdefghij abcdefghij abcdefghij klm"])})
-    assert "the lowest likeness is 99 %" in match_run(run, dataset, "text").unlike
-    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Version 1.2 ends in 2024."]})
-    run = Run({"q": Ranking(["n"], texts=["Version 12 ends in 2024."])})
-    assert match_run(run, dataset, "text").unlike
+@pytest.mark.parametrize(
+    ("label", "text", "said"),
+    [
+        ("abcdefghij" * 5, "abcdefghij abcdefghij abcdefghij klm", "the lowest likeness is 99 %"),
+        ("Version 1.2 ends in 2024.", "Version 12 ends in 2024.", "Credited without being"),
+        ("Fired at 1240 degrees, by two.", "Fired at 1240 degrees. Glazes melt.", "missed: 1."),
+    ],
+)
+def test_what_is_like_a_label_without_being_it(label: str, text: str, said: str) -> None:
+    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": [label]})
+    run = Run({"q": Ranking(["n"], texts=[text])})
+    assert said in "".join(match_run(run, dataset, "text").run.label_notes)
 
 
 class TestOtherQuestionsOrLabels:

@@ -154,19 +154,15 @@ def judge_one(
         return last_judged
     judged = judge([labels], [ids])
     if labels and ids:
-        _watch_misses(labels, ids, judged)
+        _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
+        if _misses[0] == _MISSES:
+            label = next(iter(as_relevance(labels)))
+            warn(LabelWarning(_STRAY.format(n=_MISSES, label=label, retrieved=ids[0])))
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
     elif labels is not None and not len(judged.groups.query):  # a list in a list may change
         _last[0] = [*labels], [*ids], judged
     return judged
-
-
-def _watch_misses(labels: RelevanceLike, ids: list[str], judged: JudgedRankings) -> None:
-    _misses[0] = 0 if len(judged.item_rank) else _misses[0] + 1
-    if _misses[0] == _MISSES:
-        label, retrieved = next(iter(as_relevance(labels))), ids[0]
-        warn(LabelWarning(_STRAY.format(n=_MISSES, label=label, retrieved=retrieved)))
 
 
 def _read_labels(labels: _Labels) -> Relevance:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span, stored_span
-from llama_index_rag_metrics.runtime.containers import BoolArray, map_values, picked, present
+from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, shorten
 
@@ -35,6 +35,11 @@ _UNLIKE = (
     "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
     "likeness is {lowest} %: {text} was retrieved for {label}"
 )
+_IN_PART = (
+    "Labelled passages retrieved in part, which count as missed: {n:,}. Labels of whole chunks "
+    "favour their own chunking: move them, or label just what answers (expected_texts)"
+)
+_LIMITS = {BY_TEXT: (0.5, CONTAINED), BY_SPAN: (0.1, 0.5)}  # shares: of a part, of a match
 
 
 class Labelled(Protocol):
@@ -129,6 +134,7 @@ class Matched:
     notes: tuple[str, ...] = ()
     label_note: str | None = None  # a sentence where nothing was recognised at all
     unlike: str = ""  # a sentence on passages that are recognised without being the same text
+    in_part: str = ""  # a sentence on passages of which nothing that was retrieved has enough
     repeats: tuple[Matched, ...] = ()  # the same of each run, if questions were asked several times
 
 
@@ -166,46 +172,52 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     notes = _check_passages(expected_of.values(), matcher)
     passages = map_values(attrgetter("passages"), expected_of)
     rankings = picked(run, filter(expected_of.__contains__, run))
-    covered, errors = _covered(rankings, expected_of, matcher)
+    shares, errors = _shares(rankings, expected_of, matcher)
+    part_limit, limit = _LIMITS.get(str(matcher), (1, 1))
     if errors:
         query_id, message = next(iter(errors.items()))
         fields = {"matcher": name, "question": query_id, "error": message}
         notes.append(_FAILED.format(failed=len(errors), questions=len(expected_of), **fields))
     label_note = None
-    tables = covered.values()
-    if any(covers.size for covers in tables) and not any(covers.any() for covers in tables):
+    largest_shares = [table.max() for table in shares.values() if table.size]
+    if largest_shares and max(largest_shares) < limit:
         label_note = _NOTHING_FOUND.format(matcher=name)
     stands_for: dict[str, list[list[str]]] = {}
-    for query_id, covers in covered.items():
-        labels, ids = list(passages[query_id]), rankings[query_id].ids
-        stands_for[query_id] = _stand_ins(labels, covers, ids)
+    n_in_part = 0
+    for query_id, table in shares.items():
+        labels, ids = list(passages[query_id]), list(rankings[query_id].ids)
+        stands_for[query_id] = _stand_ins(labels, table >= limit, ids)
+        label_shares = dict(zip(labels, table.max(axis=0, initial=0), strict=True))
+        label_shares = picked(label_shares, expected_of[query_id].relevance or ())
+        n_in_part += sum(part_limit <= share < limit for share in label_shares.values())
     matched_rankings: dict[str, Ranking] = {}
     for query_id, ranking in rankings.items():
         expanded = _expand(ranking, stands_for.get(query_id))
         error = errors.get(query_id, ranking.error)
         matched_rankings[query_id] = replace(expanded, error=error)
     unlike = _unlike_texts(run, stands_for, passages)
+    in_part = _IN_PART.format(n=n_in_part) if n_in_part else ""
     matched_run = run.replaced(matched_rankings)
-    matched_run.label_notes += tuple(filter(None, [label_note, unlike]))
+    matched_run.label_notes += tuple(filter(None, [label_note, unlike, in_part]))
     matched_run.notes += (*notes, _RECOGNISED.format(matcher=name), *matched_run.label_notes)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
-    matched = Matched(name, matched_run, relevance, stands_for, passages, errors)
-    return replace(matched, notes=tuple(notes), label_note=label_note, unlike=unlike)
+    sentences = tuple(notes), label_note, unlike, in_part
+    return Matched(name, matched_run, relevance, stands_for, passages, errors, *sentences)
 
 
-def _covered(
+def _shares(
     rankings: Mapping[str, Ranking], expected_of: Mapping[str, Expected], matcher: MatcherLike
-) -> tuple[dict[str, BoolArray], dict[str, str]]:
-    covered: dict[str, BoolArray] = {}
+) -> tuple[dict[str, FloatArray], dict[str, str]]:
+    shares: dict[str, FloatArray] = {}
     errors: dict[str, str] = {}
     for query_id, ranking in rankings.items():
         if ranking.error is not None:
             continue
         try:
-            covered[query_id] = _compare(matcher, expected_of[query_id], ranking)
+            shares[query_id] = _compare(matcher, expected_of[query_id], ranking)
         except Exception as problem:  # noqa: BLE001 - any function, any error: recorded by query
             errors[query_id] = describe_error(problem)
-    return covered, errors
+    return shares, errors
 
 
 def _unlike_texts(
@@ -247,7 +259,7 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
     name, column = _name(matcher), "text"
     remedy = "Give them as RetrievalDataset(…, corpus={id: text}), or expected_texts."
     if matcher == BY_SPAN:
-        column, remedy = "span", "Give labels that have places: Relevance(ids, spans=...)."
+        column, remedy = "span", "Give labels that have places: Relevance(spans={id: place})."
     if n_relevant and not n_known:
         got = f"none for {n_relevant} expected ids"
         raise InvalidInput(f"matcher {name!r}", got, f"a {column} for each", remedy)
@@ -257,37 +269,35 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
     return [f"{share} have no {column}, so {name} can't find them"]
 
 
-def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> BoolArray:
-    """(retrieved, expected) whether a retrieved item covers an expected one."""
+def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> FloatArray:
+    """(retrieved, expected) the share of an expected item that a retrieved one has."""
     column = "spans" if matcher == BY_SPAN else "texts"
     retrieved: Sequence[Any] | None = getattr(ranking, column)
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
     retrieved, passages = list(retrieved or ()), list(expected.passages.values())
     if matcher == BY_TEXT:
-        return likeness(passages, retrieved) >= CONTAINED
+        return likeness(passages, retrieved)
     shape = (len(retrieved), len(passages))
     if matcher == BY_SPAN:
-        is_in = starmap(_is_in, product(retrieved, passages))
-        return np.array(list(is_in), np.bool_).reshape(shape)
+        shares = starmap(_share_in, product(retrieved, passages))
+        return np.array(list(shares), np.float64).reshape(shape)
     assert not isinstance(matcher, str)
     covers = np.asarray(matcher(passages, retrieved), np.bool_)
     if covers.shape != shape and covers.size:
         rows_and_columns = f"{shape[0]} rows of {shape[1]} truth values"
         raise InvalidInput(f"what {_name(matcher)} returned", covers.shape, rows_and_columns)
-    return covers.reshape(shape)
+    return covers.reshape(shape).astype(np.float64)
 
 
-def _is_in(place: Span | None, wanted: Span) -> bool:
-    """Whether half of the wanted span is in a retrieved one."""
+def _share_in(place: Span | None, wanted: Span) -> float:
     source, start, end = place or (None, 0, 0)
     if wanted.source != source:
-        return False
-    shared = min(wanted.end, end) - max(wanted.start, start)
-    return 2 * shared >= wanted.end - wanted.start
+        return 0.0
+    return (min(wanted.end, end) - max(wanted.start, start)) / (wanted.end - wanted.start)
 
 
-def _stand_ins(labels: Sequence[str], covers: BoolArray, ids: Sequence[str]) -> list[list[str]]:
+def _stand_ins(labels: list[str], covers: npt.NDArray[np.bool_], ids: list[str]) -> list[list[str]]:
     """Return the expected ids that each retrieved item covers, or else an id of its own."""
     stands_for: list[list[str]] = []
     for row, item in zip(covers, ids, strict=True):
@@ -329,10 +339,9 @@ def costs_of(stands_for: list[list[str]], ids: Sequence[str], tokens: Sequence[i
     for stand_in, item in zip(stands_for, ids, strict=True):
         due += cost_of.pop(item, 0)  # a copy costs nothing
         for name in stand_in:
-            if name in credited:
-                costs.append(0)
-                continue
+            cost = 0
+            if name not in credited:
+                cost, due = due, 0
             credited.add(name)
-            costs.append(due)
-            due = 0
+            costs.append(cost)
     return costs
