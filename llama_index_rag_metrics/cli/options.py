@@ -21,7 +21,7 @@ HELP = {
     "and similarity_top_k. Repeat it to compare several.",
     "--qrels": "The labels: TREC's or BEIR's qrels, JSONL, JSON, CSV or Parquet. By default those "
     "of --dataset, or the expected_ids beside the rankings of each RUN.",
-    "--columns": "What fields are called in your files: question=input,labels=gold_ids.",
+    "--columns": "What fields are called in all your files: question=input,labels=gold_ids.",
     "--question-id": "Of traces: the spans' attribute with a question's id; else its text counts.",
     "--match-on": "Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.",
     "--matcher": "Recognise labelled passages by text, or span: their place in a document.",
