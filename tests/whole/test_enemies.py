@@ -228,7 +228,7 @@ def test_note_counts_chunks_under_one_id_where_tokens_count() -> None:
     assert results.scores.label_notes[0].startswith("1 of 1 rankings have several passages under")
     for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@6tokens")):  # or copies
         others = evaluate(lambda query, chunks=chunks: chunks, dataset, [name], **options)
-        assert others.scores.notes == ()
+        assert "several passages" not in " ".join(others.scores.notes)
 
 
 def test_only_metrics_that_compare_ids_are_not_valid_where_ids_do_not_fit() -> None:
