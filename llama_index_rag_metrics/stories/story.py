@@ -85,10 +85,10 @@ def query_answers(
     if question.needs:
         legend = _LEGEND
         measure = "grade" * (not {"", "1"}.issuperset(map(attrgetter("grade"), passages)))
-    why = _why(question, list(map(attrgetter("score.value"), answers)), measure)
+    why, summary = _why(question, list(map(attrgetter("score.value"), answers)), measure)
     remarks = list(_remarks(question, metric))
-    story = model.QueryAnswers(query_id, text, passages, answers, *why, remarks, left_out, legend)
-    return story._replace(cutoff=question.view.k, measure=measure)
+    story = model.QueryAnswers(query_id, text, passages, answers, why, summary, remarks)
+    return story._replace(left_out=left_out, legend=legend, cutoff=question.view.k, measure=measure)
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:

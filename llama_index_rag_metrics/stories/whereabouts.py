@@ -82,10 +82,7 @@ class SystemAnswer:
         self.error = ranking.error
         self.is_known = ranking.error is None and query_id not in matched.errors
         if matched.matcher == BY_ID:
-            for items in (ranking, *(ranking.calls or ())):
-                labels_of_items = view.labels_of(items, self.judged)
-                for item, labels in zip(items.ids, labels_of_items, strict=True):
-                    self.labels.setdefault(item, labels)  # of copies the first counts
+            self._read_labels(ranking)
         else:
             stands_for = matched.stands_for.get(query_id, ())
             self.labels.update(zip(ranking.ids, stands_for, strict=False))
@@ -99,6 +96,12 @@ class SystemAnswer:
         if view.of_texts and result is not None:
             texts = ranking.without_copies(ranking.texts or ranking.ids).texts or ()
             self.text_scores.update(zip(texts, result.metadata.get("scores", ()), strict=False))
+
+    def _read_labels(self, ranking: Ranking) -> None:
+        for items in (ranking, *(ranking.calls or ())):
+            labels_of_items = self.view.labels_of(items, self.judged)
+            for item, labels in zip(items.ids, labels_of_items, strict=True):
+                self.labels.setdefault(item, labels)  # of copies the first counts
 
     def _find(self, ranking: Ranking) -> None:
         """Give each passage its rank, and each label its place; copies have no rank."""
