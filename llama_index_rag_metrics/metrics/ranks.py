@@ -75,8 +75,6 @@ class RBP(BinaryMetric):
 class BPref(ThresholdMetric):
     """How often judged non-relevant passages are above relevant ones, as trec_eval; 1 means never.
 
-    Unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
-
     >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
     0.0
     """

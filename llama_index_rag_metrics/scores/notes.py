@@ -39,6 +39,7 @@ _BELOW = (
 )
 _SHALLOW = "metrics at {beyond} got at most {most}: is similarity_top_k too small?"
 _ROOM = "{name} has room left in {n:,} of {rankings:,} rankings: is similarity_top_k too small?"
+_COPIES = "{n:,} of {rankings:,} rankings have under {k} ids, which passages share: retrieve more"
 _SHORT = (
     "{short} of {scored} questions got fewer passages than are relevant, and {name} measures them "
     "against the best ranking of that length; {other} has the mean {mean}"
@@ -130,12 +131,18 @@ def other_notes(
     batch: ScoredBatch,
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
+    asked_at: Callable[[int], Asked],
     deepest: int | None = None,
 ) -> Iterator[str]:
     yield from _below(batch, is_usual=False)
     yield from _short_rankings(batch, judged, metrics)
     if deepest is None:
         deepest = int(judged.depth.max(initial=0))
+        for k in sorted({getattr(metric, "k", None) or 0 for metric in metrics}):
+            short = np.flatnonzero(judged.depth < k).tolist()
+            n_short = sum(len(asked_at(row).ids) >= k for row in short)
+            if n_short * _FEW_QUESTIONS > len(judged):
+                yield _COPIES.format(n=n_short, rankings=len(judged), k=k)
     yield from depth_notes(metrics, deepest)
     for metric in metrics:
         if isinstance(metric.cutoff, TokenBudget) and judged.tokens is not None and deepest:

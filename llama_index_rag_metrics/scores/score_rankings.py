@@ -184,7 +184,7 @@ def score_with(
         label_remarks += label_notes(batch, metrics, asked_at, mismatch, stock) + order_remarks
     else:
         label_remarks += label_notes(batch, metrics, asked_at, mismatch="", stock=None)
-    notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, deepest)]
+    notes = [*run.notes, *order_remarks, *other_notes(batch, judged, metrics, asked_at, deepest)]
     notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
     labels = dict(zip(query_ids, relevance, strict=True))
     return _scores_of(

@@ -64,8 +64,7 @@ def student(units: Units) -> Student:
 
 
 def unvaried(units: Units) -> BoolArray:
-    pull = np.abs(units.influence).max(axis=0, initial=0)
-    return np.asarray(pull * units.n <= NOISE, np.bool_)
+    return np.asarray(np.abs(units.influence).max(axis=0, initial=0) * units.n <= NOISE, np.bool_)
 
 
 def widest_apart(
@@ -119,8 +118,7 @@ def pseudo_queries(
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
     df = np.where(count < 2, 0.0, units.n_even + 1)
-    error = np.sqrt(variance / (total - 1))
-    return Student(units.means, centre, error, df, limit)
+    return Student(units.means, centre, np.sqrt(variance / (total - 1)), df, limit)
 
 
 def difference_intervals(

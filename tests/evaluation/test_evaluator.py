@@ -132,9 +132,10 @@ def test_chunks_of_a_document_count_at_their_best_rank(match_on: Any) -> None:
         node("c3", document="wanted.txt", file="wanted.txt"),
     ]
     dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["wanted.txt"]})
-    results = evaluate(Scripted({"?": chunks}), dataset, ["ap", "precision"], match_on=match_on)
-    # the ranking is other.txt, wanted.txt
-    assert results.scores.means == {"ap": 0.5, "precision": 0.5}
+    metrics = ["ap", "precision", "recall@3"]  # of the ranking other.txt, wanted.txt
+    results = evaluate(Scripted({"?": chunks}), dataset, metrics, match_on=match_on)
+    assert results.scores.means == {"ap": 0.5, "precision": 0.5, "recall@3": 1.0}
+    assert "1 of 1 rankings have under 3 ids, which passages share" in results.scores.notes[0]
 
 
 def test_labels_that_match_nothing_are_reported_with_what_would_fit() -> None:

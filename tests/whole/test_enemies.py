@@ -226,7 +226,7 @@ def test_note_counts_chunks_under_one_id_where_tokens_count() -> None:
     results = evaluate(lambda query: MOONS, dataset, ["mrr", "recall@6tokens"], **options)
     assert results.scores.means == {"mrr": 0.5, "recall@6tokens": 1}
     assert results.scores.label_notes[0].startswith("1 of 1 rankings have several passages under")
-    for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@6tokens")):  # or copies
+    for chunks, name in ((MOONS, "mrr"), ([MOONS[2]] * 2, "recall@2tokens")):  # or copies
         others = evaluate(lambda query, chunks=chunks: chunks, dataset, [name], **options)
         assert "several passages" not in " ".join(others.scores.notes)
 

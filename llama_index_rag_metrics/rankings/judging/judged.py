@@ -245,8 +245,7 @@ class GroupHits(Ranked):
 
 def ordinal_of(key: IntArray, count: IntArray) -> IntArray:
     """(items,) 1 for the first item of each ascending key, 2 for its second, up to its count."""
-    n_before = np.add.accumulate(count) - count
-    return np.arange(1, len(key) + 1) - n_before[key]
+    return np.arange(1, len(key) + 1) - (np.add.accumulate(count) - count)[key]
 
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
