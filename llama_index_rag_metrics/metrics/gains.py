@@ -22,7 +22,7 @@ HIGHEST_EXPONENT = 64  # higher grades would leave no room for lower ones in a 6
 
 
 class DCG(GainMetric):
-    """Σ gain / log2(rank + 1), the gain the grade, or exponential 2^grade - 1 (Järvelin, 2002).
+    """Σ gain / log2(rank + 1), gain: the grade or 2^grade - 1 (Järvelin and Kekäläinen, TOIS 2002).
 
     >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
     3.0

@@ -16,7 +16,7 @@ __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
 
 
 class MRR(BinaryMetric):
-    """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
+    """1 / the rank of the first hit, else 0; granular (LlamaIndex's own): mean 1 / rank of hits.
 
     >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
     0.5

@@ -123,7 +123,7 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
     yield Statement(f"{value} on {numbers.questions(mean.n)}.")
     is_of_hits = not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE
     for of_system in losses:
-        if is_of_hits and of_system.n_wanted:
+        if is_of_hits and of_system.n_wanted and not system.is_in_doubt:
             yield Statement(_lost(of_system, metric))
     if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
         yield Statement(sentence(mean.note), "quiet")
@@ -165,7 +165,7 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
         if any(counting):
             fate = "counted as empty rankings"
         elif counting:
-            fate = "counted as 0"
+            fate = f"{len(counting):,} counted as 0"
         errors = _errors(scores)
         yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=errors, fate=fate)
         if counting and answered:

@@ -283,7 +283,7 @@ class Losses:
         self.by_loss.update(filter(None, losses))
         self.n_wanted += len(losses)
         self.n_questions += bool(losses)
-        self.n_without += bool(losses) and all(losses)
+        self.n_without += bool(losses) and all(losses) and OTHER_ID not in losses
 
     def __str__(self) -> str:
         is_one = self.n_wanted == 1

@@ -468,7 +468,7 @@ class TestVerdicts:
         now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
         report = check_rules(now, ["failed <= 0", "failed <= 1", "queries >= 3"])
         assert [verdict.outcome for verdict in report] == ["fail", "pass", "pass"]
-        assert "1 of 3 failed (timeout), counted as" in report.report().decision[-1].text
+        assert "1 of 3 failed (timeout), 1 counted as 0" in report.report().decision[-1].text
 
     def test_metric_that_the_baseline_lacks(self) -> None:
         before = Scores(["q0000"], {"mrr": [1.0]})

@@ -122,7 +122,7 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert swept.recommended is None
     assert swept.within == []
     assert swept.decision == (
-        "Take share=9, top_k=1: it is the best of 4 on recall@3 (95 % confidence, 60 questions). "
+        "Take share=9, top_k=1: none of 4 is better on recall@3 (95 % confidence, 60 questions). "
         "It scores the same as top_k=3 on all 60 questions."
     )
     others = made_sweep({"a": ([1.0, 0.0] * 30, 9, 0.1), "b": ([1.0] * 31 + [0.0] * 29, 9, 0.1)})
@@ -211,7 +211,7 @@ def test_metric_without_a_scale_recommends_only_the_best() -> None:
     # dcg has no upper limit, so that nothing says how much of it is little
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split)
     assert swept.tolerance == 0
-    assert swept.decision.startswith("Take share=9, top_k=1: it is the best of 4 on dcg@3 (")
+    assert swept.decision.startswith("Take share=9, top_k=1: none of 4 is better on dcg@3 (")
     wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=str.split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
 
@@ -384,7 +384,7 @@ def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
     )
     other = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": ([0.9] * 20, 1, 0.1)})
     assert other.decision == (
-        "Take name=b: it is the best of 3 on ndcg (95 % confidence, 20 questions). It scores the "
+        "Take name=b: none of 3 is better on ndcg (95 % confidence, 20 questions). It scores the "
         "same as name=a on all 20 questions."
     )
     close = [1.0] * 19 + [0.9]

@@ -85,7 +85,7 @@ def shown(*reported: Any, width: int = 80, **options: Any) -> str:
 
 GOLDEN = """\
  Retrieval of good and bad  3 questions scored; 1 with nothing relevant
- bad: 1 of 4 failed (TimeoutError: [red]too late [31m really), counted as 0;
+ bad: 1 of 4 failed (TimeoutError: [red]too late [31m really), 1 counted as 0;
  without them mrr is 0.25; 1 of 3 got no passages.
 
 Means with 95 % intervals

@@ -251,7 +251,7 @@ class Comparison(Reportable):
         bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [model.Cell(mean.mean, "score"), bounds]
         if self.systems[name].invalid(metric):
-            cells[0] = model.Cell("not valid", tone="quiet")
+            cells[0] = model.Cell("not valid", tone="open")
         if row is None:
             cells += [model.Cell(text, tone="quiet") for text in ("baseline", None, None)]
         else:

@@ -65,7 +65,7 @@ _DECISIONS = {
     ),
     "tied": "Take {best}: none of {n} is better on {metric}.",
     "tied, ahead": (
-        "Take {best}: it is the best of {n} on {metric} ({confidence} confidence, {questions})."
+        "Take {best}: none of {n} is better on {metric} ({confidence} confidence, {questions})."
     ),
     "too few": (
         "Not enough questions to choose one of {n} configurations on {metric}: {until}take {best}, "

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model
-from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
+from llama_index_rag_metrics.report.numbers import NO_VALUE, counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.report.text import escape_html
 from llama_index_rag_metrics.runtime.atomic_files import write_text
@@ -132,6 +132,8 @@ def _table(table: model.Table, systems: Mapping[str, int]) -> str:
             elif cell.losses and systems:
                 text = _LINK.format("loss", escape_html(cell.losses), text)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
+            if text == NO_VALUE:
+                look = f"{side} none"
             rows += f'<td data-head="{escape_html(head)}"{_around(look, _CLASS)}>{text}'
     label, look = escape_html(table.title or "Numbers"), "wide"
     longest_label = max(map(len, map(attrgetter("label"), table.rows)))
