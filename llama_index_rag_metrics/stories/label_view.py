@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.metrics import metric_names
@@ -61,8 +61,7 @@ class LabelView(NamedTuple):
     def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[Item]]:
         """What the metric wants, best grade first; an unmet group is an item of grade 0."""
         items: dict[str, Item] = {}
-        for name in sorted(judged.grades, key=judged.grades.__getitem__, reverse=True):
-            grade = judged.grades[name]
+        for name, grade in sorted(judged.grades.items(), key=itemgetter(1), reverse=True):
             if grade >= self.min_grade:
                 passage = passages.get(name)
                 text = passage if isinstance(passage, str) else None
@@ -116,9 +115,8 @@ class System(NamedTuple):
         return self.retrieval.text_of and self.retrieval.text_of(passage)
 
     def judged_by(self, metric: str) -> Matched:
-        retrieval = self.retrieval
-        by_id = Matched(BY_ID, retrieval.run, retrieval.relevance, {}, {}, {})
-        return retrieval.matched.get(metric, by_id)
+        by_id = Matched(BY_ID, self.run, self.retrieval.relevance, {}, {}, {})
+        return self.retrieval.matched.get(metric, by_id)
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""

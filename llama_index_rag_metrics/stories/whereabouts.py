@@ -157,20 +157,22 @@ class SystemAnswer:
         if not need[0].grade:
             return Whereabouts(UNMET)
         names = list(map(attrgetter("id"), need))
-        places = picked(self.places, names).values()
+        places = sorted(
+            picked(self.places, names).values(),
+            key=lambda place: (place.rank or math.inf, place.search or 0),
+        )
+        if places and not self.system.is_in_doubt:
+            return places[0]
+        # after a new ingestion, ids are others, or were used again, and perhaps chunks are others
         texts = [item.text.strip() for item in need if item.text and not item.passage]
-        if places:
-            return min(places, key=lambda place: (place.rank or math.inf, place.search or 0))
-        # after a new ingestion, ids are others, and perhaps chunks
-        parts = []
         for retrieved, rank in self.ranks.items():
             text = (self.texts[retrieved] or "").strip()
-            if any(_is_same(label_text, text) for label_text in texts):
+            if retrieved not in names and any(_is_same(label_text, text) for label_text in texts):
                 return Whereabouts(OTHER_ID, None, retrieved, rank, stage=RETRIEVER)
             if not self.is_valid and likeness(texts, [text]).max(initial=0) >= CONTAINED:
-                parts.append(Whereabouts(IN_PART, None, retrieved, rank, stage=RETRIEVER))
-        if parts:
-            return parts[0]
+                places.append(Whereabouts(IN_PART, None, retrieved, rank, stage=RETRIEVER))
+        if places:
+            return places[0]
         if set(names).issubset(self.system.retrieval.absent):
             return Whereabouts(NOT_INDEXED, stage=RETRIEVER)
         return Whereabouts(NEVER, stage=RETRIEVER)

@@ -220,8 +220,6 @@ THINGS = ("kiln", "wheel", "glaze")
 OLD = {str(n): f"All about the {thing}, and what to know." for n, thing in enumerate(THINGS)}
 NEW = {str((n + 1) % 3): OLD[str(n)] for n in range(3)}
 OTHER_TEXTS = "Ids of other texts: 3 of 3 retrieved ids have another text in"
-
-
 DATASET = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
 BARE = RetrievalDataset(DATASET.queries, DATASET.relevance)
 
@@ -238,6 +236,8 @@ class TestIdsThatWereUsedAgain:
         results = evaluate(retrieve, DATASET, ["hit_rate@1"])
         assert results.scores.means["hit_rate@1"] == score
         assert first_lines(results)[0].startswith(f"{OTHER_TEXTS} the dataset. ")
+        results = evaluate(lambda n: [*self.retrieved(n), *retrieve(n)], DATASET, ["hit_rate@1"])
+        assert ("rank 2, under another id" in str(results.worst("hit_rate@1"))) == (shift == 1)
 
     def test_first_line_names_ids_of_other_texts_without_a_corpus(self, tmp_path: Path) -> None:
         def evaluated(texts: Mapping[str, str], item: str = "") -> Any:
