@@ -24,7 +24,7 @@ RIDDLES = frozenset(
 MOST_RIDDLES = 12
 MOST_NESTED = 2
 MOST_FILES = 131
-MOST_LINES = 22_920
+MOST_LINES = 22_921
 
 
 def trees() -> Iterator[ast.AST]:
