@@ -141,7 +141,7 @@ class Evaluation:
             answers.notes.append(_FEW.format(n=self.source.depth))
         retrieval = Retrieval(run, {**dataset.relevance}, by_metric, dataset.text_of, absent)
         scores = scores.replace(
-            notes=list(dict.fromkeys([*notes, *scores.notes, *answers.notes])),
+            notes=list(dict.fromkeys([*notes, *scores.notes, *answers.notes, *dataset.notes])),
             label_notes=[*notes, *scores.label_notes],
             retrieval=retrieval,
         )

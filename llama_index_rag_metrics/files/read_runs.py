@@ -37,7 +37,6 @@ _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 ONCE = "every query id once (without one, it is a digest of the question)"
-_ONCE_A_TIME = f"{ONCE}; where it was asked again, a field 'repeat': 1, 2, …"
 _SCORES = "a score, a number, of each document, or ids: write {query id: {document id: score}}"
 _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
@@ -176,7 +175,7 @@ class _RunReader:
             self._add_passage(self._passages.setdefault(attempt, {}), query_id, row, location)
 
     def add_ranking(self, attempt: _Attempt, ranking: Ranking, location: Location) -> None:
-        location.check(attempt not in self._rankings, _ONCE_A_TIME, attempt.query_id)
+        location.check(attempt not in self._rankings, f"{ONCE}, or repeat: 2, …", attempt.query_id)
         self._rankings[attempt] = ranking
 
     def _add_passage(

@@ -168,7 +168,8 @@ class Finder:
         """Return what of a text the most similar passages hold; of copies only the nearest."""
         texts, keys = self.passages.texts, self._lookup.sharing(text)
         covers = {key: covered(text, texts[key]) for key in keys}
-        threshold = min(WHOLE, max(map(share, covers.values()), default=0.0))
+        highest = max(map(share, covers.values()), default=0.0)
+        threshold = highest if highest == 1.0 else min(WHOLE, highest)  # beside the whole text, no part
         holders = {key: cover for key, cover in covers.items() if share(cover) >= threshold}
         distances = self._distances(label, holders)
         if distances:
@@ -176,7 +177,7 @@ class Finder:
             farthest = nearest + max(len(text), nearest)
             distances = self._distances(label, covers)
             return {key: covers[key] for key in distances if distances[key] <= farthest}
-        return holders if threshold == WHOLE else covers
+        return holders if threshold >= WHOLE else covers
 
     def _distances(self, label: Label, ids: Iterable[str]) -> dict[str, int]:
         """Return how far each passage of the label's document is from the label's place."""

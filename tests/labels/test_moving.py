@@ -112,7 +112,7 @@ class TestFates:
             assert moved.dataset.relevance == {"q": ["n"]}
 
     def test_lost_label_is_counted_in_a_note(self) -> None:
-        moved = move_labels(moons(["t", "i"]), {"n": IO})
+        moved = move_labels(moons(["t", "i"]), {"n": IO, "near": IO[:-3]})  # of "i" without its end
         assert [(move.id, move.kind) for move in moved.findings] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
         assert "1 of 2 labelled passages lost, of 1 question" in moved.dataset.notes[0]
