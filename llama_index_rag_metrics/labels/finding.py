@@ -169,7 +169,7 @@ class Finder:
         texts, keys = self.passages.texts, self._lookup.sharing(text)
         covers = {key: covered(text, texts[key]) for key in keys}
         highest = max(map(share, covers.values()), default=0.0)
-        threshold = highest if highest == 1.0 else min(WHOLE, highest)  # beside the whole text, no part
+        threshold = highest if highest == 1.0 else min(WHOLE, highest)  # all of it, or most
         holders = {key: cover for key, cover in covers.items() if share(cover) >= threshold}
         distances = self._distances(label, holders)
         if distances:
