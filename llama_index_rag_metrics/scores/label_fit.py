@@ -175,11 +175,11 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
                     break
     if not moved:
         return ""
-    n_labels = sum(len(question.labels) for question in rows)
+    n_labels = sum(map(len, map(attrgetter("labels"), rows)))
     label, query_id, item = map(shorten, moved[0])
     fields = {"label": label, "question": query_id, "came_as": item, "labels": n_labels}
     note = _MOVED.format(moved=len(moved), under_others=_UNDER_OTHERS, **fields)
-    n_found = n_labels - sum(len(question.missed) for question in rows)
+    n_found = n_labels - sum(map(len, map(attrgetter("missed"), rows)))
     return f"{NOT_VALID}: {note}" if len(moved) > n_found else note
 
 
