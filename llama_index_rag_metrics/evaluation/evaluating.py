@@ -176,10 +176,9 @@ class Evaluation:
 
     def _with_all_ids(self, run: Run) -> Run:
         """The run whose ids are checked: the first stage's, where later ones only drop passages."""
-        if self._first_run is None:
-            self._first_run = run
-        retrieved = self._first_run
-        if all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
+        retrieved = self._first_run or run
+        self._first_run = retrieved
+        if retrieved is run or all(set(run[key].ids) <= set(retrieved[key].ids) for key in run):
             return retrieved
         return run
 
@@ -228,9 +227,10 @@ def _first_notes(plan: Plan, run: Run) -> Iterator[str]:
             yield _GRADED.format(metric=metric, low=metric.bounds[0], high=metric.bounds[1])
     if plan.compares_ids and not plan.dataset.relevance:
         yield from unread_labels(plan.dataset)
-    texts = list(chain.from_iterable(ranking.texts or () for ranking in run.values()))
-    if of_texts and "" in texts:
-        yield _TEXTLESS.format(n=texts.count(""), all=len(texts))
+    if of_texts:
+        texts = list(chain.from_iterable(ranking.texts or () for ranking in run.values()))
+        if "" in texts:
+            yield _TEXTLESS.format(n=texts.count(""), all=len(texts))
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> IdFit:
