@@ -87,7 +87,8 @@ class MetricEntry:
 class MetricTable(dict[str, MetricEntry]):
     """Every metric by its bare name, in the order of reports.
 
-    >>> definition = METRICS["ndcg"].definition
+    >>> METRICS["ndcg"].metric_class.__name__, "ngcd" in METRICS, list(METRICS)[:2]
+    ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
     """
 
 

@@ -142,17 +142,17 @@ def _reused_note(pairs: Iterable[Any], texts: Mapping[Any, str], place: str = "t
 
 def with_reuse(now: Scores, before: Scores, place: str) -> Scores:
     """Return the scores with a note where ids and texts go together otherwise than in before."""
-    notes, retrieved = "".join(now.notes), list[list[tuple[str, str]]]()
+    notes, texts = "".join(now.notes), list[dict[str, str]]()
     for retrieval in (before.retrieval, now.retrieval):
         if retrieval is None or retrieval.matched or OTHER_TEXTS in notes or _UNDER_OTHERS in notes:
             return now
         run, labels = retrieval.run, retrieval.relevance
-        retrieved.append(list(_passages(run.values())))
-        if _reused_note(retrieved[-1], dict(retrieved[-1])):  # ids of documents, not of passages
+        passages = list(_passages(run.values()))
+        texts.append(dict(passages))
+        if _reused_note(passages, texts[-1]):  # ids of documents, not of passages
             return now
     rows = [Asked(key, labels.get(key), answer.ids, answer.texts) for key, answer in run.items()]
-    texts = dict(retrieved[0])
-    note = _reused_note(retrieved[1], texts, place) or _moved_note(rows, Stock(texts=texts))
+    note = _reused_note(passages, texts[0], place) or _moved_note(rows, Stock(texts=texts[0]))
     added = list(filter(None, [note]))
     return now.replace(notes=[*now.notes, *added], label_notes=[*now.label_notes, *added])
 

@@ -19,6 +19,7 @@ from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, 
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _Labels: TypeAlias = "RelevanceLike | None"  # None: not judged
+_Places: TypeAlias = dict[str, int]  # a retrieved id to how many are above it
 _POSITION_BITS = 32  # of an item's place, one number: its query, then its position
 
 
@@ -60,8 +61,8 @@ def _judge_ids(relevance: Sequence[_Labels], rankings: Sequence[RankingLike]) ->
         ranking = retrieved if type(retrieved) is list else ranked_ids(ids_of(retrieved))
         place_of, judged, graded = _read_ids(ranking, labels)
         if len(place_of) != len(ranking):
-            ranking = list(dict.fromkeys(ranking))
-            place_of = dict(zip(ranking, count(), strict=False))
+            ranking = list(place_of)
+            place_of = _read_places(ranking)
         places = sorted([place_of[item] for item in judged if item in place_of])
         if not places:
             _check_types(judged, ranking)
@@ -103,9 +104,7 @@ def _fill(grades: list[float], n: int) -> FloatArray:
     return column
 
 
-def _read_ids(
-    ranking: list[str], labels: _Labels
-) -> tuple[dict[str, int], set[str], Relevance | None]:
+def _read_ids(ranking: list[str], labels: _Labels) -> tuple[_Places, set[str], Relevance | None]:
     """The places of the retrieved ids, the judged ids, and labels that may have grades."""
     graded: Relevance | None = None
     try:
@@ -171,7 +170,7 @@ def _read_labels(labels: _Labels) -> Relevance:
     return relevance
 
 
-def _read_places(ranking: list[str]) -> dict[str, int]:
+def _read_places(ranking: list[str]) -> _Places:
     try:
         return dict(zip(ranking, count(), strict=False))
     except TypeError as error:
