@@ -16,6 +16,7 @@ from llama_index_rag_metrics.report.text import by_holder, escape_html, listed, 
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_BREAK = "\u00a0"
+_ARROW = f"{NO_BREAK}→{NO_BREAK}"
 _ROW = "<tr>{}<td><code>{}</code>{}"
 _CUT = "<tr class=cut><td colspan={}><td>below the cutoff {:,}"
 
@@ -38,7 +39,7 @@ SIZES = (
 
 
 def repeated(template: str, texts: Iterable[str]) -> str:
-    return "".join(map(template.format, map(escape_html, texts))).replace(" → ", "\u00a0→\u00a0")
+    return "".join(map(template.format, map(escape_html, texts))).replace(" → ", _ARROW)
 
 
 def question(
@@ -216,10 +217,9 @@ def _cells(
     query: model.QueryAnswers, ranks: Sequence[int | None], looks: Sequence[str] = ()
 ) -> str:
     cells = ""
-    for answer, rank, look in zip_longest(query.answers, ranks, looks, fillvalue=None):
+    for answer, rank, look in zip_longest(query.answers, ranks, looks):
         if answer is not None and answer.retrieved is not None:
-            tone = f" class={look}" * bool(look)
-            cells += f"<td{tone}>{rank or NO_VALUE}"
+            cells += f"<td{f' class={look}' * bool(look)}>{rank or NO_VALUE}"
     return cells
 
 
